@@ -1,0 +1,71 @@
+# `make run` shows Headwater at work on real data; `make test` proves it. Both install what is missing.
+# Both build with one profile and one feature graph, so Lance is compiled once (see README).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+cache := $(HOME)/.cache/headwater
+# Kept outside the checkout, so that a fresh clone does not compile Lance again.
+export CARGO_TARGET_DIR ?= $(cache)/target
+# The Lance-free crates alone resolve to other features: they get a directory of their own.
+fast_target := $(cache)/fast
+export HEADWATER_VENV ?= $(cache)/venv
+export HEADWATER_PYTHON ?= $(HEADWATER_VENV)/bin/python
+
+# Crates that compile in seconds, without Lance.
+fast_packages := headwater-format headwater-store headwater-engine headwater-sim xtask
+fast_flags := $(addprefix --package ,$(fast_packages))
+fast_filter := $(subst $(subst ,, ),|,$(foreach p,$(fast_packages),package($(p))))
+
+nextest := $(shell command -v cargo-nextest 2>/dev/null)
+nextest_run := cargo nextest run --workspace --filterset
+
+.PHONY: help run test lint fast fmt tools venv clean
+
+help: ## show this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+run: tools venv ## build, then stream a year of flights through a table, kill the writer once, read all back
+	cargo build --workspace --bins
+	"$(HEADWATER_PYTHON)" examples/flights/run.py --headwater "$(CARGO_TARGET_DIR)/debug/headwater"
+
+# Always --workspace: naming single packages would resolve other features and compile Lance again.
+# There are no doc tests: every library turns them off, which tidy checks.
+test: tools venv ## every test: the Lance-free crates first, then the rest; then formatting
+ifneq ($(nextest),)
+# Exit code 100 is a failed test, and the other half is still worth a run; any other is a failed build.
+	@status=0; \
+	$(nextest_run) '$(fast_filter)' || { status=$$?; [ $$status -eq 100 ] || exit $$status; }; \
+	$(nextest_run) 'not ($(fast_filter))' || status=$$?; \
+	exit $$status
+else
+	cargo test --workspace --all-targets --no-fail-fast
+endif
+	cargo fmt --all --check
+
+lint: tools ## formatting, clippy with our bans, licences and sources of every dependency
+	cargo fmt --all --check
+	cargo xtask licences
+	cargo xtask tidy
+	cargo clippy --workspace --all-targets -- --deny warnings
+
+fast: ## tests of the Lance-free crates only, in seconds
+ifneq ($(nextest),)
+	CARGO_TARGET_DIR="$(fast_target)" cargo nextest run $(fast_flags)
+else
+	CARGO_TARGET_DIR="$(fast_target)" cargo test $(fast_flags) --all-targets
+endif
+
+fmt: ## format the code
+	cargo fmt --all
+
+tools: ## install the system packages a build needs (protobuf-compiler, mold, …)
+	@scripts/install-tools.sh
+
+venv: tools ## the Python environment of tests and example
+	@scripts/make-venv.sh
+
+clean: ## forget what was built, Lance included (it takes about half an hour to build again)
+	cargo clean
+	rm -rf "$(fast_target)"

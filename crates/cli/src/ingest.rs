@@ -1,0 +1,290 @@
+//! `headwater ingest`: streams rows of files into a table as small durable writes.
+//!
+//! Owns: the window of writes in flight and counting what is acknowledged. Acknowledged rows are always an
+//! unbroken beginning of the input, so the number of them says where to go on (`--skip-rows`), whatever ended
+//! the run.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+
+use clap::Args;
+use futures::stream::FuturesOrdered;
+use futures::{FutureExt, StreamExt};
+use headwater::settings::SettingsText;
+use headwater::{EnvRef, Error, ShardSettings, Table, TableAck, TableTicket};
+use tokio::sync::mpsc::Receiver;
+
+use crate::error::Failure;
+use crate::input::{self, Chunk, FileFormat, InputError, Reading};
+use crate::output;
+use crate::progress::{self, Acknowledged, Event, Progress, Summary};
+use crate::{Format, Global};
+
+/// Rows are acknowledged once they are in the WAL on storage; at the end what is in memory becomes SSTables.
+/// Types of the files must be those of the table, or such that no value is lost: narrower integers and
+/// floats, coarser timestamps, other encodings of text. Integers, say, are never taken for text.
+#[derive(Debug, Args)]
+pub struct IngestArgs {
+    /// Path or URI of the table
+    table: String,
+    /// Files, globs, or - for standard input
+    #[arg(value_name = "FILE")]
+    inputs: Vec<String>,
+    /// Format of all inputs; told from their names and contents when left out
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    input_format: Option<FileFormat>,
+    /// Rows of one write
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    batch_rows: u32,
+    /// Writes that may be on their way at once
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    in_flight: u32,
+    /// Rows to leave out at the beginning of the input, to go on after an earlier run
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip_rows: u64,
+    /// Leave what is in memory at the end in the WAL, for the next writer to replay
+    #[arg(long)]
+    no_flush: bool,
+    /// TOML file with settings
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+    /// One setting, such as freeze.max_rows=50000; may be repeated, wins over --settings
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// How progress and result are printed
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub async fn run(global: &Global, args: &IngestArgs) -> Result<(), Failure> {
+    let options = global.open_options(&global.env(), settings(args)?)?;
+    let sources = input::sources(&args.inputs)?;
+    let env = global.env();
+    let table = Table::open(&args.table, options).await?;
+    let reading = Reading {
+        schema: table.schema(),
+        format: args.input_format,
+        batch_rows: args.batch_rows as usize,
+        skip_rows: args.skip_rows,
+    };
+    let chunks = input::start(sources, reading).map_err(|error| Failure::io("the reading thread", &error))?;
+    let progress = Progress::new(env.clone(), args.format, args.skip_rows);
+    let mut ingest = Ingest {
+        table: &table,
+        env,
+        in_flight: args.in_flight as usize,
+        progress,
+        done: Acknowledged::default(),
+        failure: None,
+        interrupts: 0,
+    };
+    let pumped = ingest.pump(chunks).await;
+    let seconds = ingest.progress.seconds();
+    ingest.progress.flushing();
+    let closed = close(&table, args, ingest.interrupts).await;
+    ingest.progress.end();
+    let failure = ingest.failure.take().or(pumped.err()).or(closed.err());
+    finish(global, args, &ingest, seconds, failure)
+}
+
+fn settings(args: &IngestArgs) -> Result<ShardSettings, Failure> {
+    let mut settings = SettingsText::defaults()?;
+    if let Some(path) = &args.settings {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| Failure::io(&name, &error))?;
+        let tree: serde_json::Value = toml::from_str(&text)
+            .map_err(|error| Failure::Io { file: name.clone(), reason: error.to_string() })?;
+        settings.merge(&tree).map_err(|error| Failure::Io { file: name, reason: error.to_string() })?;
+    }
+    for pair in &args.set {
+        settings.set_pair(pair)?;
+    }
+    Ok(settings.build()?)
+}
+
+/// Flushes unless asked not to, or asked twice to stop.
+async fn close(table: &Table, args: &IngestArgs, interrupts: u32) -> Result<(), Failure> {
+    if args.no_flush || interrupts > 1 {
+        table.abandon();
+        return Ok(());
+    }
+    Ok(table.close().await?)
+}
+
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A write the table was asked to take, with what it writes.
+type Sending<'a> = Boxed<'a, (Write, Result<TableTicket, Error>)>;
+/// A write on its way, with what it writes.
+type Acks = FuturesOrdered<Boxed<'static, (Write, Result<TableAck, Error>)>>;
+
+/// What is known of a write without holding its rows.
+#[derive(Debug)]
+struct Write {
+    place: String,
+    size: Acknowledged,
+}
+
+/// An ingest under way.
+struct Ingest<'a> {
+    table: &'a Table,
+    env: EnvRef,
+    in_flight: usize,
+    progress: Progress,
+    done: Acknowledged,
+    /// The first failure in the order of the rows.
+    failure: Option<Failure>,
+    interrupts: u32,
+}
+
+impl<'a> Ingest<'a> {
+    /// Reads, writes and counts until the input ends or something fails, and all that is on its way is
+    /// settled.
+    async fn pump(&mut self, mut chunks: Receiver<Result<Chunk, InputError>>) -> Result<(), Failure> {
+        let mut reading = true;
+        let mut sending: Option<Sending<'a>> = None;
+        let mut acks = Acks::new();
+        let mut interrupt = Box::pin(tokio::signal::ctrl_c());
+        while reading || sending.is_some() || !acks.is_empty() {
+            let room = sending.is_none() && acks.len() < self.in_flight;
+            tokio::select! {
+                _ = &mut interrupt => {
+                    interrupt.set(tokio::signal::ctrl_c());
+                    self.interrupts += 1;
+                    reading = false;
+                    if self.interrupts > 1 {
+                        return Ok(());
+                    }
+                    output::note("stopping: waiting for the rows on their way; ctrl-c again to stop at once");
+                }
+                Some((write, ack)) = acks.next(), if !acks.is_empty() => self.acknowledge(write, ack.err())?,
+                (write, sent) = now(&mut sending), if sending.is_some() => {
+                    sending = None;
+                    match sent {
+                        Ok(ticket) => acks.push_back(ticket.map(|ack| (write, ack)).boxed()),
+                        // Earlier writes are still on their way: the refusal waits for its turn behind them.
+                        Err(error) => acks.push_back(futures::future::ready((write, Err(error))).boxed()),
+                    }
+                }
+                chunk = chunks.recv(), if reading && room => match chunk {
+                    Some(Ok(chunk)) => sending = Some(self.send(chunk)),
+                    Some(Err(error)) => {
+                        self.failure = Some(error.into());
+                        reading = false;
+                    }
+                    None => reading = false,
+                },
+                () = self.env.sleep(progress::EVERY) => self.progress.update(self.done)?,
+            }
+            reading = reading && self.failure.is_none();
+        }
+        Ok(())
+    }
+
+    fn send(&self, chunk: Chunk) -> Sending<'a> {
+        let rows = chunk.rows.num_rows() as u64;
+        let write = Write { place: chunk.place(), size: Acknowledged { rows, bytes: payload(&chunk) } };
+        let table = self.table;
+        async move { (write, table.put_nowait(chunk.rows).await) }.boxed()
+    }
+
+    /// Counts a write, unless one before it failed: what is counted has no gaps.
+    fn acknowledge(&mut self, write: Write, error: Option<Error>) -> Result<(), Failure> {
+        let before_failure = !matches!(self.failure, Some(Failure::Write { .. }));
+        match error {
+            None if before_failure => {
+                self.done.rows += write.size.rows;
+                self.done.bytes += write.size.bytes;
+            }
+            // Rows of a failed write come before those of whatever ended the reading.
+            Some(source) if before_failure => {
+                self.failure = Some(Failure::Write { rows: write.place, source })
+            }
+            _ => {}
+        }
+        self.progress.update(self.done)
+    }
+}
+
+async fn now<'a>(sending: &mut Option<Sending<'a>>) -> (Write, Result<TableTicket, Error>) {
+    match sending {
+        Some(sending) => sending.await,
+        None => futures::future::pending().await,
+    }
+}
+
+/// Bytes of the rows themselves, without what the buffers hold besides.
+fn payload(chunk: &Chunk) -> u64 {
+    let sizes =
+        chunk.rows.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or(0));
+    sizes.sum::<usize>() as u64
+}
+
+fn finish(
+    global: &Global,
+    args: &IngestArgs,
+    ingest: &Ingest<'_>,
+    seconds: f64,
+    failure: Option<Failure>,
+) -> Result<(), Failure> {
+    let (done, skip_rows) = (ingest.done, args.skip_rows + ingest.done.rows);
+    if let Some(failure) = failure {
+        let message = failure.to_string();
+        ingest.progress.print(&Event::Error { rows_acknowledged: done.rows, skip_rows, message })?;
+        let progress = go_on(done.rows, skip_rows, &failure);
+        return Err(Failure::After { failure: Box::new(failure), progress });
+    }
+    let stats = ingest.table.stats();
+    let sum = |of: fn(&headwater::ShardStats) -> u64| stats.shards.values().map(of).sum::<u64>();
+    let summary = Summary {
+        rows_acknowledged: done.rows,
+        bytes: done.bytes,
+        skip_rows,
+        seconds,
+        rows_per_second: progress::per_second(done.rows, seconds),
+        puts: sum(|shard| shard.counters.wal_entries),
+        generations: sum(|shard| shard.counters.flushes),
+        fsync: !global.no_fsync,
+        interrupted: ingest.interrupts > 0,
+    };
+    match args.format {
+        Format::Json => ingest.progress.print(&Event::Done(&summary))?,
+        Format::Human => print(&summary)?,
+    }
+    if summary.interrupted {
+        let progress = go_on(done.rows, skip_rows, &Failure::Interrupted);
+        return Err(Failure::After { failure: Box::new(Failure::Interrupted), progress });
+    }
+    Ok(())
+}
+
+/// How far it came, and how to go on from there.
+fn go_on(rows: u64, skip_rows: u64, failure: &Failure) -> String {
+    let mut text = format!(
+        "{} acknowledged before that; to go on from there: --skip-rows {skip_rows}",
+        output::counted(rows, "row"),
+    );
+    if matches!(failure, Failure::Input(InputError { row: Some(_), .. })) {
+        text.push_str(&format!(" (and to leave the bad row out: --skip-rows {})", skip_rows + 1));
+    }
+    text
+}
+
+fn print(summary: &Summary) -> Result<(), Failure> {
+    output::line(&format!(
+        "{} acknowledged ({}) in {:.2} s: {}",
+        output::counted(summary.rows_acknowledged, "row"),
+        output::bytes(summary.bytes),
+        summary.seconds,
+        progress::rate(summary.rows_acknowledged, summary.seconds),
+    ))?;
+    output::line(&format!(
+        "{} of WAL entries, {} published",
+        output::counted(summary.puts, "PUT"),
+        output::counted(summary.generations, "SSTable"),
+    ))?;
+    if !summary.fsync {
+        output::line(output::NOT_SYNCED)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! The `headwater` command: one file a command, no logic of its own beyond files, text and terminals.
+//!
+//! Owns: arguments, reading input files ([`input`]), what is printed ([`output`]) and exit codes. Does not
+//! own: anything a program could want without a terminal; that is the `headwater` library.
+//!
+//! Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+
+mod convert;
+mod error;
+mod flush;
+mod ingest;
+mod init;
+mod input;
+mod inspect;
+mod ndjson;
+mod output;
+mod parquet_file;
+mod progress;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use headwater::{EnvRef, OpenOptions, ShardSettings, TableOptions, TokioEnv};
+use tracing_subscriber::EnvFilter;
+
+use crate::error::Failure;
+
+/// A real-time write tier in front of Lance tables.
+#[derive(Debug, Parser)]
+#[command(name = "headwater", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What holds for every command.
+#[derive(Debug, Args)]
+struct Global {
+    /// Option for the table's object store, such as a credential or `endpoint`; may be repeated
+    #[arg(long = "storage-option", global = true, value_name = "KEY=VALUE")]
+    storage_options: Vec<String>,
+    /// Do not sync files to disk: faster, and acknowledged rows can be lost in a power cut (local tables
+    /// only)
+    #[arg(long, global = true)]
+    no_fsync: bool,
+    /// Say more on stderr; twice for every step
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Give a Lance table a write tier, or create a new table with one
+    Init(init::InitArgs),
+    /// Stream rows of Parquet or NDJSON files into a table as small durable writes
+    Ingest(ingest::IngestArgs),
+    /// Turn what the WAL holds into SSTables
+    Flush(flush::FlushArgs),
+    /// Show shards, manifests, WAL entries, SSTables and left-overs
+    Inspect(inspect::InspectArgs),
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    #[default]
+    Human,
+    /// For scripts
+    Json,
+}
+
+impl Global {
+    fn env(&self) -> EnvRef {
+        Arc::new(TokioEnv::new())
+    }
+
+    fn table_options(&self) -> Result<TableOptions, Failure> {
+        let mut options = TableOptions { fsync: !self.no_fsync, ..TableOptions::default() };
+        for pair in &self.storage_options {
+            let (key, value) = pair.split_once('=').ok_or_else(|| {
+                Failure::usage(format!("--storage-option {pair}: a value is missing; write KEY=VALUE"))
+            })?;
+            options.storage_options.insert(key.trim().to_owned(), value.to_owned());
+        }
+        Ok(options)
+    }
+
+    fn open_options(&self, env: &EnvRef, settings: ShardSettings) -> Result<OpenOptions, Failure> {
+        Ok(OpenOptions {
+            settings,
+            table: self.table_options()?,
+            env: Some(env.clone()),
+            ..OpenOptions::default()
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    log(cli.global.verbose);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return output::failed(&Failure::io("the runtime", &error)),
+    };
+    let end = runtime.block_on(run(&cli));
+    // Whatever still runs in the background is given up, as a crash would: nothing acknowledged depends on
+    // it.
+    runtime.shutdown_background();
+    match end {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => output::failed(&failure),
+    }
+}
+
+async fn run(cli: &Cli) -> Result<(), Failure> {
+    match &cli.command {
+        Command::Init(args) => init::run(&cli.global, args).await,
+        Command::Ingest(args) => ingest::run(&cli.global, args).await,
+        Command::Flush(args) => flush::run(&cli.global, args).await,
+        Command::Inspect(args) => inspect::run(&cli.global, args).await,
+    }
+}
+
+fn log(verbose: u8) {
+    let level = match verbose {
+        0 => "headwater=warn,headwater_engine=warn,headwater_store=warn,headwater_lance=warn",
+        1 => "warn,headwater=info,headwater_engine=info,headwater_store=info,headwater_lance=info",
+        _ => "info,headwater=trace,headwater_engine=trace,headwater_store=trace,headwater_lance=trace",
+    };
+    let filter = EnvFilter::try_from_env("HEADWATER_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    let is_terminal = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(is_terminal)
+        .init();
+}

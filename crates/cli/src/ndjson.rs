@@ -1,0 +1,210 @@
+//! Rows of a file with one JSON object a line.
+//!
+//! Owns: splitting into lines, decoding in batches, and finding the line at fault. Blank lines are no rows.
+//! The rows before a bad line are handed over first, so that everything before it can be acknowledged.
+
+use std::io::{BufRead, Read};
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_json::ReaderBuilder;
+use arrow_json::reader::infer_json_schema;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+
+use crate::convert::Fit;
+use crate::input::{Chunk, FileReader, InputError, Reading};
+
+/// Longest line, in bytes: a file without line ends is not read into memory whole.
+const MAX_LINE: u64 = 64 << 20;
+/// Rows looked at to find the columns of a file.
+const INFER_ROWS: usize = 10_000;
+
+/// An NDJSON file being read.
+#[derive(Debug)]
+pub struct Ndjson<R> {
+    input: R,
+    name: Arc<str>,
+    schema: SchemaRef,
+    fit: Fit,
+    batch_rows: usize,
+    lines: Lines,
+    /// Lines and rows before the lines in hand.
+    line: u64,
+    row: u64,
+    failed: Option<InputError>,
+}
+
+/// Lines in hand, one after the other in one buffer.
+#[derive(Debug, Default)]
+struct Lines {
+    text: Vec<u8>,
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    text: Range<usize>,
+    line: u64,
+}
+
+impl Lines {
+    fn clear(&mut self) {
+        self.text.clear();
+        self.rows.clear();
+    }
+
+    fn of(&self, row: &Row) -> &[u8] {
+        self.text.get(row.text.clone()).unwrap_or_default()
+    }
+
+    /// The text of the first `rows` lines.
+    fn before(&self, rows: usize) -> &[u8] {
+        let end = self.rows.get(rows).map_or(self.text.len(), |row| row.text.start);
+        self.text.get(..end).unwrap_or_default()
+    }
+}
+
+impl<R: BufRead> Ndjson<R> {
+    /// Starts reading behind the first `skip` rows; also says how many of these there were.
+    ///
+    /// # Errors
+    /// [`InputError`] when the input cannot be read.
+    pub fn open(input: R, name: Arc<str>, reading: &Reading, skip: u64) -> Result<(Self, u64), InputError> {
+        // Nulls are judged by `Fit`, which names row and column; so every column may hold them here.
+        let fields = reading.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let fit = Fit::new(&name, &schema, &reading.schema)?;
+        let lines = Lines::default();
+        let batch_rows = reading.batch_rows;
+        let mut file = Self { input, name, schema, fit, batch_rows, lines, line: 0, row: 0, failed: None };
+        while file.row < skip && file.read_line()? {
+            file.row += file.lines.rows.len() as u64;
+            file.lines.clear();
+        }
+        let skipped = file.row;
+        Ok((file, skipped))
+    }
+
+    /// Reads one line, a row unless it is blank; false at the end.
+    fn read_line(&mut self) -> Result<bool, InputError> {
+        let start = self.lines.text.len();
+        let read = (&mut self.input).take(MAX_LINE).read_until(b'\n', &mut self.lines.text);
+        let read = read.map_err(|error| self.at_line(self.line + 1, error.to_string()))?;
+        if read == 0 {
+            return Ok(false);
+        }
+        self.line += 1;
+        let text = start..self.lines.text.len();
+        let line = self.lines.text.get(text.clone()).unwrap_or_default();
+        if read as u64 == MAX_LINE && !line.ends_with(b"\n") {
+            return Err(self.at_line(self.line, format!("the line is longer than {MAX_LINE} bytes")));
+        }
+        if line.iter().all(u8::is_ascii_whitespace) {
+            self.lines.text.truncate(start);
+        } else {
+            self.lines.rows.push(Row { text, line: self.line });
+        }
+        Ok(true)
+    }
+
+    fn at_line(&self, line: u64, reason: String) -> InputError {
+        InputError { line: Some(line), ..InputError::of_file(&self.name, reason) }
+    }
+
+    /// The lines in hand as rows; those before the first bad line, which is then remembered as what failed.
+    fn decode(&mut self) -> Result<Option<RecordBatch>, InputError> {
+        let rows = self.lines.rows.len();
+        if let Ok(Some(batch)) = decode(&self.schema, &self.lines.text, rows) {
+            return Ok(Some(batch));
+        }
+        let bad = self.lines.rows.iter().enumerate().find_map(|(row, line)| {
+            let decoded = decode(&self.schema, self.lines.of(line), 1);
+            let reason = match decoded {
+                Ok(Some(_)) => return None,
+                Ok(None) => "not exactly one JSON object".to_owned(),
+                Err(ArrowError::JsonError(reason)) => reason,
+                Err(error) => error.to_string(),
+            };
+            Some((row, line.line, reason))
+        });
+        let Some((row, line, reason)) = bad else {
+            return Err(InputError::of_file(
+                &self.name,
+                "lines that decode one by one do not decode together",
+            ));
+        };
+        let error = InputError { row: Some(self.row + row as u64), ..self.at_line(line, reason) };
+        if row == 0 {
+            return Err(error);
+        }
+        self.failed = Some(error);
+        let good = decode(&self.schema, self.lines.before(row), row);
+        good.map_err(|error| InputError::of_file(&self.name, error.to_string()))
+    }
+}
+
+impl<R: BufRead> FileReader for Ndjson<R> {
+    fn next(&mut self) -> Result<Option<Chunk>, InputError> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        self.lines.clear();
+        while self.lines.rows.len() < self.batch_rows {
+            match self.read_line() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) if self.lines.rows.is_empty() => return Err(error),
+                Err(error) => {
+                    self.lines.text.truncate(self.lines.rows.last().map_or(0, |row| row.text.end));
+                    self.failed = Some(error);
+                    break;
+                }
+            }
+        }
+        if self.lines.rows.is_empty() {
+            return Ok(None);
+        }
+        let Some(batch) = self.decode()? else { return Ok(None) };
+        let (rows, fault) = self.fit.rows_before_fault(&batch, self.row)?;
+        if let Some(fault) = fault {
+            let line = self.lines.rows.get(rows.num_rows()).map(|row| row.line);
+            let fault = InputError { line, ..fault };
+            if rows.num_rows() == 0 {
+                return Err(fault);
+            }
+            self.failed = Some(fault);
+        }
+        let chunk = Chunk { rows, file: self.name.clone(), first: self.row };
+        self.row += chunk.rows.num_rows() as u64;
+        Ok(Some(chunk))
+    }
+}
+
+/// `text` as exactly `rows` rows; none when it holds another number of them.
+fn decode(schema: &SchemaRef, text: &[u8], rows: usize) -> Result<Option<RecordBatch>, ArrowError> {
+    let builder = ReaderBuilder::new(schema.clone()).with_strict_mode(true);
+    // Room for one row too many, which then shows.
+    let mut decoder = builder.with_batch_size(rows + 1).build_decoder()?;
+    decoder.decode(text)?;
+    if decoder.has_partial_record() {
+        return Err(ArrowError::JsonError("the line ends in the middle of its object".to_owned()));
+    }
+    if decoder.len() != rows {
+        return Ok(None);
+    }
+    decoder.flush()
+}
+
+/// The columns of an NDJSON file, as its first rows have them. All may hold nulls.
+pub fn schema(input: impl BufRead, name: &str) -> Result<Schema, InputError> {
+    let (schema, _rows) = infer_json_schema(input, Some(INFER_ROWS))
+        .map_err(|error| InputError::of_file(name, format!("its columns cannot be told: {error}")))?;
+    if schema.fields().is_empty() {
+        return Err(InputError::of_file(name, "it has no rows to tell its columns from"));
+    }
+    Ok(schema)
+}
+
+#[cfg(test)]
+mod tests;

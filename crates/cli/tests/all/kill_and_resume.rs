@@ -1,0 +1,116 @@
+//! A killed or interrupted ingest has kept everything it acknowledged, and `--skip-rows` goes on from there.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Home, ndjson, run, run_with};
+
+/// An ingest that reads its standard input.
+struct Running {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(home: &Home, more: &[&str]) -> Self {
+        let table = home.table();
+        let mut command = crate::support::command(&["ingest", &table, "-", "--format", "json"]);
+        let mut child = command
+            .args(more)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        Self { child, stdin, stdout }
+    }
+
+    fn feed(&mut self, text: &str) {
+        let stdin = self.stdin.as_mut().unwrap();
+        stdin.write_all(text.as_bytes()).unwrap();
+        stdin.flush().unwrap();
+    }
+
+    /// Waits for progress of at least `rows`.
+    fn wait_for(&mut self, rows: u64) -> u64 {
+        loop {
+            let mut line = String::new();
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the ingest ended early");
+            let event: Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(event["event"], "progress");
+            let acknowledged = event["rows_acknowledged"].as_u64().unwrap();
+            if acknowledged >= rows {
+                return acknowledged;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_killed_ingest_has_kept_what_it_acknowledged_and_is_resumed() {
+    let home = Home::with_table(&[]);
+    let mut running = Running::start(&home, &["--batch-rows", "10", "--set", "freeze.max_rows=400"]);
+    running.feed(&ndjson(0..1000));
+    let acknowledged = running.wait_for(500);
+    running.child.kill().unwrap();
+    let status = running.child.wait().unwrap();
+    assert_eq!(status.code(), None, "SIGKILL, not an exit");
+
+    let kept = home.read();
+    let prefix: Vec<i64> = (0..i64::try_from(acknowledged).unwrap()).collect();
+    assert!(prefix.iter().all(|id| kept.contains_key(id)), "{acknowledged} rows were acknowledged");
+
+    let skip = acknowledged.to_string();
+    run_with(&["ingest", &home.table(), "-", "--skip-rows", &skip], ndjson(0..1500).as_bytes()).ok();
+    assert_eq!(home.read().into_keys().collect::<Vec<_>>(), (0..1500).collect::<Vec<_>>());
+}
+
+#[test]
+fn ctrl_c_waits_for_rows_on_their_way_flushes_and_ends_with_130() {
+    let home = Home::with_table(&[]);
+    let mut running = Running::start(&home, &["--batch-rows", "10"]);
+    running.feed(&ndjson(0..200));
+    running.wait_for(200);
+    let id = running.child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut running.stdout, &mut rest).unwrap();
+    let done: Value = serde_json::from_str(rest.lines().last().unwrap()).unwrap();
+    assert_eq!((&done["event"], &done["interrupted"]), (&"done".into(), &true.into()));
+    assert_eq!(done["skip_rows"], 200);
+    let output = running.child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--skip-rows 200"));
+    let shard = home.inspect()["shards"][0].clone();
+    assert_eq!(
+        (&shard["wal"]["unflushed_rows"], shard["sstables"].as_array().unwrap().len()),
+        (&0.into(), 1)
+    );
+}
+
+#[test]
+fn two_ingests_into_one_table_fence_each_other_and_say_so() {
+    let home = Home::with_table(&[]);
+    let mut older = Running::start(&home, &["--batch-rows", "10"]);
+    older.feed(&ndjson(0..100));
+    older.wait_for(100);
+    let file = home.write("rows.ndjson", &ndjson(1000..1010));
+    run(&["ingest", &home.table(), &file]).ok();
+
+    older.feed(&ndjson(100..200));
+    drop(older.stdin.take());
+    let output = older.child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    for word in ["standard input, rows 101 to 110", "taken over", "100 rows acknowledged", "--skip-rows 100"]
+    {
+        assert!(stderr.contains(word), "{word} in {stderr}");
+    }
+    let mut expected: Vec<i64> = (0..100).collect();
+    expected.extend(1000..1010);
+    assert_eq!(home.read().into_keys().collect::<Vec<_>>(), expected);
+}

@@ -1,0 +1,10 @@
+//! The `headwater` command as people and scripts run it: its output, its errors, its exit codes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod errors;
+mod flush_and_inspect;
+mod ingest;
+mod init;
+mod kill_and_resume;
+mod support;

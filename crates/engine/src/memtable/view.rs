@@ -1,0 +1,154 @@
+//! A view: the rows of a memtable as they were when it was taken, readable at every S up to then.
+//!
+//! Owns: [`MemtableView`]. Does not own: rows of other generations; the snapshot puts views together. A view
+//! is a few `Arc`s; it stays right while the writer appends, replaces, merges and freezes (P6). Newest-wins
+//! was decided when rows arrived (P4), so no key is compared here, and filters run after it (lance#6929).
+
+use std::sync::Arc;
+
+use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::{ArrowError, SchemaRef};
+use arrow_select::filter::filter_record_batch;
+use headwater_format::coord::{Generation, RowOffset, Seq};
+
+use super::chunks::{Chunk, Chunks};
+use super::marks::Marks;
+use super::shared::Shared;
+use crate::hold::Violation;
+
+/// Rows of one memtable, fixed. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct MemtableView {
+    pub(super) shared: Arc<Shared>,
+    pub(super) chunks: Chunks,
+    pub(super) marks: Marks,
+}
+
+impl MemtableView {
+    /// The memtable's generation.
+    pub fn generation(&self) -> Generation {
+        self.shared.generation
+    }
+
+    /// The storage schema: `_tombstone` last.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.shared.schema
+    }
+
+    /// The schema of [`live`](Self::live): without `_tombstone`.
+    pub fn logical_schema(&self) -> &SchemaRef {
+        &self.shared.logical
+    }
+
+    /// Rows in the view, replaced ones included.
+    pub fn rows(&self) -> u64 {
+        u64::from(self.chunks.rows())
+    }
+
+    /// Seq of the first row.
+    pub fn first_seq(&self) -> Seq {
+        self.shared.first_seq
+    }
+
+    /// Seq after the last row.
+    pub fn end_seq(&self) -> Seq {
+        self.shared.seq(self.chunks.rows())
+    }
+
+    /// How many rows of the view were there at `at` (exclusive): those with a smaller Seq.
+    pub fn rows_at(&self, at: Seq) -> u64 {
+        at.get().saturating_sub(self.shared.first_seq.get()).min(self.rows())
+    }
+
+    /// All rows in insert order, replaced ones included, in the storage schema.
+    pub fn batches(&self) -> Vec<RecordBatch> {
+        self.chunks.iter().map(|chunk| chunk.batch.clone()).collect()
+    }
+
+    /// The newest row of each key at `at`, tombstones included, in insert order, in the storage schema.
+    /// Without a key: every row. Rows nobody replaced are handed out without a copy.
+    ///
+    /// # Errors
+    /// [`Violation`] when Arrow refuses to select rows, which it never should.
+    pub fn visible(&self, at: Seq) -> Result<Vec<RecordBatch>, Violation> {
+        self.select(at, |chunk, rows| {
+            let kept = self.marks.unreplaced(chunk.first, rows, at);
+            take_rows(&chunk.batch, rows, kept)
+        })
+    }
+
+    /// As [`visible`](Self::visible) without tombstones, in the logical schema.
+    ///
+    /// # Errors
+    /// [`Violation`] when Arrow refuses to select rows, which it never should.
+    pub fn live(&self, at: Seq) -> Result<Vec<RecordBatch>, Violation> {
+        let logical = &self.shared.logical;
+        self.select(at, |chunk, rows| {
+            let kept = without_tombstones(chunk, rows, self.marks.unreplaced(chunk.first, rows, at));
+            let batch = take_rows(&chunk.batch, rows, kept)?;
+            let columns = batch.columns().iter().take(logical.fields().len()).cloned().collect();
+            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            RecordBatch::try_new_with_options(Arc::clone(logical), columns, &options)
+        })
+    }
+
+    /// Seq of the first later row with the key of the row at `offset`, in this memtable or a newer one;
+    /// `Seq::MAX` when there is none. May change from `Seq::MAX` to a Seq not below the view's end.
+    pub fn superseded_by(&self, offset: RowOffset) -> Seq {
+        self.marks.superseded_by(offset.get())
+    }
+
+    /// The row of this memtable which the row at `offset` replaced.
+    pub fn predecessor(&self, offset: RowOffset) -> Option<RowOffset> {
+        self.marks.predecessor(offset.get())
+    }
+
+    /// Calls `take(chunk, rows)` for each chunk with rows at `at`, and keeps what is not empty.
+    fn select(
+        &self,
+        at: Seq,
+        take: impl Fn(&Chunk, usize) -> Result<RecordBatch, ArrowError>,
+    ) -> Result<Vec<RecordBatch>, Violation> {
+        let end = self.rows_at(at);
+        let mut batches = Vec::new();
+        for chunk in self.chunks.iter() {
+            let rows = chunk.batch.num_rows().min(end.saturating_sub(u64::from(chunk.first)) as usize);
+            if rows == 0 {
+                break;
+            }
+            let batch = take(chunk, rows).map_err(|error| {
+                let generation = self.generation();
+                Violation::new("P13", format!("generation {generation}, rows from {}: {error}", chunk.first))
+            })?;
+            if batch.num_rows() > 0 {
+                batches.push(batch);
+            }
+        }
+        Ok(batches)
+    }
+}
+
+/// The first `rows` rows of `batch`, or those of them that are `kept`.
+fn take_rows(
+    batch: &RecordBatch,
+    rows: usize,
+    kept: Option<BooleanBuffer>,
+) -> Result<RecordBatch, ArrowError> {
+    let batch = if rows == batch.num_rows() { batch.clone() } else { batch.slice(0, rows) };
+    match kept {
+        None => Ok(batch),
+        Some(kept) => filter_record_batch(&batch, &BooleanArray::new(kept, None)),
+    }
+}
+
+/// `kept` (none = all) less the tombstones among the first `rows` rows of `chunk`.
+fn without_tombstones(chunk: &Chunk, rows: usize, kept: Option<BooleanBuffer>) -> Option<BooleanBuffer> {
+    let tombstones = chunk.tombstone_column().filter(|_| chunk.tombstones > 0);
+    let Some(tombstones) = tombstones else { return kept };
+    let alive = !&tombstones.values().slice(0, rows);
+    Some(match kept {
+        None => alive,
+        Some(kept) => &kept & &alive,
+    })
+}

@@ -1,0 +1,268 @@
+//! The handle of an open shard.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use futures::future::{Either, select};
+use headwater_format::coord::{Epoch, Generation, ShardId, WalPosition};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::ShardError;
+use crate::ingest::PreparedBatch;
+use crate::shard::context::Context;
+use crate::shard::event::{Event, PutRequest};
+use crate::shard::state::Shared;
+use crate::shard::stats::ShardStats;
+use crate::shard::task_slot::TaskSlot;
+use crate::shard::ticket::{Ack, Ticket};
+use crate::snapshot::{ReadLevel, ShardSnapshot, SnapshotLimits};
+
+/// A shard this process has claimed. Usable from many tasks at once.
+///
+/// [`Shard::close`] flushes and reports the first error. Dropping the handle without it is a crash in order:
+/// tasks are cancelled, what was acknowledged is in the WAL.
+#[derive(Debug)]
+pub struct Shard {
+    pub(super) ctx: Arc<Context>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) outbox: mpsc::UnboundedSender<Event>,
+    pub(super) _conductor: TaskSlot,
+    pub(super) _pressure: TaskSlot,
+}
+
+/// What [`Shard::seal`] froze.
+#[derive(Debug)]
+pub struct Seal {
+    /// The generation it froze; none when the active memtable was empty.
+    pub generation: Option<Generation>,
+    pub(super) published: Option<oneshot::Receiver<Result<(), ShardError>>>,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Seal {
+    /// Waits until the sealed generation and every earlier one is published, and for nothing newer (L6).
+    ///
+    /// # Errors
+    /// What stopped the writer before that. A flush that fails is tried again, not reported here.
+    pub async fn wait(self) -> Result<(), ShardError> {
+        let Some(published) = self.published else { return Ok(()) };
+        published.await.unwrap_or_else(|_gone| Err(self.shared.why_stopped()))
+    }
+}
+
+impl Shard {
+    /// Upserts the rows of `batch`: columns of the table by name, in any order; missing nullable columns are
+    /// null. Resolves when the rows are durable. Atomic (P3).
+    ///
+    /// # Errors
+    /// [`ShardError::Invalid`] for rows that do not fit (nothing is written); [`ShardError::Backpressure`]:
+    /// try again; [`ShardError::Fenced`], [`ShardError::Poisoned`], [`ShardError::UnknownOutcome`]: reopen;
+    /// the put may then be there or not, for good.
+    pub async fn put(&self, batch: RecordBatch) -> Result<Ack, ShardError> {
+        self.submit(self.ctx.ingest.rows(batch)?, None).await?.await
+    }
+
+    /// As [`Shard::put`], but resolves as soon as the rows are ordered and visible at [`ReadLevel::Pending`];
+    /// the ticket resolves when they are durable.
+    ///
+    /// # Errors
+    /// See [`Shard::put`].
+    pub async fn put_nowait(&self, batch: RecordBatch) -> Result<Ticket, ShardError> {
+        self.submit_accepted(self.ctx.ingest.rows(batch)?).await
+    }
+
+    /// Deletes the rows with the keys in `keys`, a batch of exactly the key columns. Keys that are not there
+    /// are fine.
+    ///
+    /// # Errors
+    /// See [`Shard::put`]; [`ShardError::Invalid`] on a table without a key.
+    pub async fn delete(&self, keys: RecordBatch) -> Result<Ack, ShardError> {
+        self.submit(self.ctx.ingest.deletes(keys)?, None).await?.await
+    }
+
+    /// As [`Shard::delete`], without waiting for durability.
+    ///
+    /// # Errors
+    /// See [`Shard::delete`].
+    pub async fn delete_nowait(&self, keys: RecordBatch) -> Result<Ticket, ShardError> {
+        self.submit_accepted(self.ctx.ingest.deletes(keys)?).await
+    }
+
+    /// Freezes the active memtable. [`Seal::wait`] waits for its flush.
+    ///
+    /// # Errors
+    /// What stopped the writer.
+    pub async fn seal(&self) -> Result<Seal, ShardError> {
+        let (reply, answer) = oneshot::channel();
+        self.post(Event::Seal(reply))?;
+        answer.await.unwrap_or_else(|_gone| Err(self.shared.why_stopped()))
+    }
+
+    /// Memtables and SSTables as of now, as one consistent cut (P6).
+    ///
+    /// # Errors
+    /// [`ShardError::Fenced`] and [`ShardError::Poisoned`]: such a writer serves no reads (P7);
+    /// [`ShardError::Unavailable`] when the epoch could not be confirmed in time.
+    pub async fn snapshot(&self, level: ReadLevel) -> Result<ShardSnapshot, ShardError> {
+        self.confirm_epoch().await?;
+        let state = self.shared.lock();
+        state.check_readable(self.ctx.shard)?;
+        let seq = match level {
+            ReadLevel::Durable => state.durable,
+            ReadLevel::Pending => state.tiers.next_seq,
+        };
+        let mut memtables: Vec<_> = state.tiers.frozen.iter().map(|frozen| frozen.memtable.view()).collect();
+        memtables.push(state.tiers.active.memtable.view());
+        let limits = SnapshotLimits {
+            env: Arc::clone(self.ctx.env()),
+            taken: self.ctx.now(),
+            max_age: Duration::from_millis(self.ctx.settings.reads.snapshot_max_age_ms),
+        };
+        Ok(ShardSnapshot::new(self.ctx.shard, seq, level, Arc::clone(&state.manifest), memtables, limits))
+    }
+
+    /// Flushes everything and ends the writer. New puts are refused from here on.
+    ///
+    /// # Errors
+    /// The first error that kept a row from being durable or flushed. Rows that were acknowledged are in the
+    /// WAL all the same.
+    pub async fn close(&self) -> Result<(), ShardError> {
+        let (reply, answer) = oneshot::channel();
+        if self.outbox.send(Event::Close(reply)).is_err() {
+            return self.closed_already();
+        }
+        answer.await.unwrap_or_else(|_gone| self.closed_already())
+    }
+
+    /// Counters and state; works in every state.
+    pub fn stats(&self) -> ShardStats {
+        let state = self.shared.lock();
+        ShardStats {
+            shard: self.ctx.shard,
+            epoch: self.ctx.epoch,
+            status: state.status(),
+            last_error: state.last_error.as_ref().map(ToString::to_string),
+            manifest_version: state.manifest.version,
+            active_generation: state.tiers.active.memtable.generation(),
+            active_rows: state.tiers.active.memtable.rows(),
+            frozen: state.tiers.frozen.len(),
+            memtable_bytes: state.tiers.resident_bytes(),
+            durable: state.durable,
+            next_seq: state.tiers.next_seq,
+            next_position: state.next_position,
+            counters: state.counters.clone(),
+        }
+    }
+
+    /// The shard.
+    pub fn id(&self) -> ShardId {
+        self.ctx.shard
+    }
+
+    /// This writer's epoch.
+    pub fn epoch(&self) -> Epoch {
+        self.ctx.epoch
+    }
+
+    /// The storage schema rows have in memtables, WAL and SSTables: the table's, with `_tombstone` last.
+    pub fn storage_schema(&self) -> &SchemaRef {
+        &self.ctx.schema
+    }
+
+    fn closed_already(&self) -> Result<(), ShardError> {
+        self.shared.lock().close_result(self.ctx.shard)
+    }
+
+    fn post(&self, event: Event) -> Result<(), ShardError> {
+        self.outbox.send(event).map_err(|_gone| self.shared.why_stopped())
+    }
+
+    async fn submit_accepted(&self, prepared: PreparedBatch) -> Result<Ticket, ShardError> {
+        let (accepted, is_accepted) = oneshot::channel();
+        let ticket = self.submit(prepared, Some(accepted)).await?;
+        match is_accepted.await {
+            Ok(()) => Ok(ticket),
+            // Refused: the ticket has the reason.
+            Err(_gone) => Err(ticket.await.err().unwrap_or_else(|| self.shared.why_stopped())),
+        }
+    }
+
+    async fn submit(
+        &self,
+        prepared: PreparedBatch,
+        accepted: Option<oneshot::Sender<()>>,
+    ) -> Result<Ticket, ShardError> {
+        self.shared.check_writable()?;
+        let (ack, outcome) = oneshot::channel();
+        let ticket = Ticket { outcome, shared: Arc::clone(&self.shared) };
+        if prepared.is_empty() {
+            let now = self.shared.lock().tiers.next_seq;
+            let _ = ack.send(Ok(Ack { first: now, end: now, position: WalPosition::ZERO }));
+            if let Some(accepted) = accepted {
+                let _ = accepted.send(());
+            }
+            return Ok(ticket);
+        }
+        self.wait_for_room().await?;
+        let charge = self.ctx.parts.budget.charge(prepared.resident_bytes);
+        self.post(Event::Put(Box::new(PutRequest { prepared, accepted, ack, charge })))?;
+        Ok(ticket)
+    }
+
+    /// Waits until there is memory and the flush backlog is short; fails retryably when that takes too long
+    /// (B2).
+    async fn wait_for_room(&self) -> Result<(), ShardError> {
+        let budget = &self.ctx.parts.budget;
+        let settings = &self.ctx.settings.backpressure;
+        let mut frozen = self.shared.frozen();
+        if !budget.over() && *frozen.borrow() < settings.max_frozen {
+            return Ok(());
+        }
+        self.shared.lock().counters.backpressure_waits += 1;
+        budget.press();
+        let room = async {
+            // Ends when the shard does, and the put is then refused where it is posted.
+            let _ = frozen.wait_for(|waiting| *waiting < settings.max_frozen).await;
+            budget.below().await;
+        };
+        let timeout = self.ctx.env().sleep(Duration::from_millis(settings.timeout_ms));
+        match select(std::pin::pin!(room), timeout).await {
+            Either::Left(_) => self.shared.check_writable(),
+            Either::Right(_) => {
+                self.shared.check_writable()?;
+                Err(ShardError::Backpressure {
+                    shard: self.ctx.shard,
+                    used: budget.used(),
+                    limit: budget.limit(),
+                    waited_ms: settings.timeout_ms,
+                })
+            }
+        }
+    }
+
+    /// A writer serves reads only while its epoch was confirmed within a bounded time, so that a zombie
+    /// notices (P7).
+    async fn confirm_epoch(&self) -> Result<(), ShardError> {
+        let (confirmed, known) = {
+            let state = self.shared.lock();
+            state.check_readable(self.ctx.shard)?;
+            (state.confirmed, Arc::clone(&state.manifest))
+        };
+        let now = self.ctx.now();
+        if now.saturating_sub(confirmed) <= Duration::from_millis(self.ctx.settings.reads.epoch_confirm_ms) {
+            return Ok(());
+        }
+        if let Some(newer) = self.ctx.register.refresh(known.version).await?
+            && newer.writer_epoch > self.ctx.epoch
+        {
+            let theirs = newer.writer_epoch;
+            self.post(Event::FencedBy(theirs))?;
+            return Err(ShardError::Fenced { shard: self.ctx.shard, ours: self.ctx.epoch, theirs });
+        }
+        let mut state = self.shared.lock();
+        state.confirmed = state.confirmed.max(now);
+        Ok(())
+    }
+}

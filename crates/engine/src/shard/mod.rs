@@ -1,0 +1,30 @@
+//! One shard, written by one process: the handle people call, and the one task behind it.
+//!
+//! - [`Shard`] (`handle`): what callers see; shapes rows on the caller's task, then posts an event.
+//! - `open`: claim, recover, start.
+//! - `conductor`: the task that owns everything that changes, one [`event`](event::Event) at a time.
+//! - `tiers`: the memtables, newest-wins between them, and replay into them.
+//! - `state`: what conductor and readers share behind one lock.
+//!
+//! Keeps P1 to P7 in this process; see each file.
+
+mod conductor;
+mod context;
+mod event;
+mod failure;
+mod flushing;
+mod handle;
+mod indexer;
+mod logging;
+mod open;
+mod replay;
+mod state;
+mod stats;
+mod task_slot;
+mod ticket;
+mod tiers;
+
+pub use context::ShardParts;
+pub use handle::{Seal, Shard};
+pub use stats::{ShardStats, ShardStatus};
+pub use ticket::{Ack, Ticket};

@@ -1,0 +1,42 @@
+//! What a put gets: a ticket first, an acknowledgement later.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use headwater_format::coord::{Seq, WalPosition};
+use tokio::sync::oneshot;
+
+use crate::error::ShardError;
+use crate::shard::state::Shared;
+
+/// A durable put: its WAL entry exists and every successor replays it (P1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack {
+    /// `Seq` of its first row.
+    pub first: Seq,
+    /// `Seq` after its last row: a snapshot at this number or above sees the put.
+    pub end: Seq,
+    /// Position of the entry; 0 for a put without rows.
+    pub position: WalPosition,
+}
+
+/// A put that is accepted and on its way to storage. Await it for the acknowledgement; dropping it takes
+/// nothing back.
+#[derive(Debug)]
+#[must_use = "a put is durable only when its ticket says so"]
+pub struct Ticket {
+    pub(super) outcome: oneshot::Receiver<Result<Ack, ShardError>>,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Future for Ticket {
+    type Output = Result<Ack, ShardError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.outcome)
+            .poll(cx)
+            .map(|outcome| outcome.unwrap_or_else(|_gone| Err(self.shared.why_stopped())))
+    }
+}

@@ -1,0 +1,147 @@
+//! The memtables of a shard: one active, some frozen, newest-wins between them.
+//!
+//! Owns: assigning `Seq`s, the successor of a row across memtables (P4), freezing. Does not own: durability
+//! and flushing. Used by replay and by the conductor, always under the lock of `state`.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use headwater_format::coord::{Generation, Seq, WalPosition};
+use tokio::sync::mpsc;
+
+use crate::error::ShardError;
+use crate::freeze::MemtableStats;
+use crate::hold::hold;
+use crate::index::IndexError;
+use crate::ingest::PreparedBatch;
+use crate::memtable::{FrozenMemtable, Memtable};
+use crate::shard::context::Context;
+use crate::shard::event::Event;
+use crate::shard::indexer::Indexer;
+
+/// The memtable that takes rows.
+#[derive(Debug)]
+pub(super) struct Active {
+    pub memtable: Memtable,
+    /// Durable entries with rows of it.
+    pub entries: u64,
+    /// Their bytes.
+    pub wal_bytes: u64,
+    /// When its first row came.
+    pub since: Option<Duration>,
+    indexer: Indexer,
+}
+
+/// A memtable that waits for its flush.
+#[derive(Debug)]
+pub(super) struct Frozen {
+    pub memtable: FrozenMemtable,
+    /// Keeps applying rows that were handed over before the freeze.
+    _indexer: Indexer,
+}
+
+/// All memtables, oldest frozen first.
+#[derive(Debug)]
+pub(super) struct Tiers {
+    pub active: Active,
+    pub frozen: VecDeque<Frozen>,
+    /// The `Seq` the next row gets.
+    pub next_seq: Seq,
+    outbox: mpsc::UnboundedSender<Event>,
+}
+
+impl Tiers {
+    /// An empty memtable of `generation`, and nothing frozen.
+    pub fn new(
+        ctx: &Context,
+        generation: Generation,
+        outbox: mpsc::UnboundedSender<Event>,
+    ) -> Result<Self, ShardError> {
+        let next_seq = Seq::new(1);
+        let active = Active::new(ctx, generation, next_seq, &outbox)?;
+        Ok(Self { active, frozen: VecDeque::new(), next_seq, outbox })
+    }
+
+    /// Puts rows into the active memtable; returns their `Seq`s. Rows they replace, here or in a frozen
+    /// memtable, learn their successor (P4).
+    pub fn append(&mut self, prepared: &PreparedBatch, now: Duration) -> Result<Range<Seq>, ShardError> {
+        let offsets = self.active.memtable.append(prepared)?;
+        let first = self.next_seq;
+        let end = first.plus(u64::from(offsets.end.get() - offsets.start.get()));
+        hold!(
+            P8,
+            self.active.memtable.end_seq() == end,
+            "memtable ends at {}, rows at {end}",
+            self.active.memtable.end_seq()
+        );
+        for frozen in &self.frozen {
+            // A row that has its successor keeps it: successors are told in Seq order.
+            frozen.memtable.supersede_all(&prepared.keys, first);
+        }
+        self.next_seq = end;
+        self.active.since.get_or_insert(now);
+        self.active.indexer.push(offsets.start, &prepared.batch);
+        Ok(first..end)
+    }
+
+    /// Freezes the active memtable and starts the next generation.
+    pub fn freeze(&mut self, ctx: &Context) -> Result<(), ShardError> {
+        let next = Active::new(ctx, self.active.memtable.generation().next(), self.next_seq, &self.outbox)?;
+        let full = std::mem::replace(&mut self.active, next);
+        self.frozen.push_back(Frozen { memtable: full.memtable.freeze(), _indexer: full.indexer });
+        Ok(())
+    }
+
+    /// An entry with rows of `generation` became durable at `position`; everything below `durable` is.
+    pub fn durable(&mut self, generation: Generation, position: WalPosition, bytes: u64, durable: Seq) {
+        if generation == self.active.memtable.generation() {
+            self.active.entries += 1;
+            self.active.wal_bytes += bytes;
+            self.active.memtable.set_last_position(position);
+        }
+        self.active.memtable.set_durable_through(durable);
+        for frozen in &self.frozen {
+            if frozen.memtable.generation() == generation {
+                frozen.memtable.set_last_position(position);
+            }
+            frozen.memtable.set_durable_through(durable);
+        }
+    }
+
+    /// Resident bytes of all memtables.
+    pub fn resident_bytes(&self) -> u64 {
+        let frozen: u64 = self.frozen.iter().map(|frozen| frozen.memtable.resident_bytes()).sum();
+        frozen + self.active.memtable.resident_bytes()
+    }
+}
+
+impl Active {
+    fn new(
+        ctx: &Context,
+        generation: Generation,
+        first_seq: Seq,
+        outbox: &mpsc::UnboundedSender<Event>,
+    ) -> Result<Self, ShardError> {
+        let indexes: Result<Vec<_>, IndexError> =
+            ctx.parts.indexes.iter().map(|factory| factory.create(generation, &ctx.schema)).collect();
+        let indexes = indexes?;
+        let indexer = Indexer::start(ctx.env(), &indexes, outbox);
+        let charge = ctx.parts.budget.charge(0);
+        let schema = Arc::clone(&ctx.schema);
+        let memtable = Memtable::new(generation, schema, ctx.key.clone(), first_seq, indexes, charge);
+        Ok(Self { memtable, entries: 0, wal_bytes: 0, since: None, indexer })
+    }
+
+    /// What the freeze decision looks at. `waiting_entries` bounds the entries its undurable rows will need.
+    pub fn stats(&self, waiting_entries: u64, now: Duration) -> MemtableStats {
+        MemtableStats {
+            rows: self.memtable.rows(),
+            bytes: self.memtable.resident_bytes(),
+            entries: self.entries + waiting_entries,
+            wal_bytes: self.wal_bytes,
+            age: self.since.map_or(Duration::ZERO, |since| now.saturating_sub(since)),
+        }
+    }
+}

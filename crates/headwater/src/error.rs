@@ -1,0 +1,151 @@
+//! The one error of the library: what happened, where, and what to do about it.
+//!
+//! Owns: [`Error`], [`PutFailure`]. Does not own: the errors of a shard or of a table's files; they are
+//! carried as sources, whole (P14). Nothing decides on the text of an error: match on the variants and their
+//! sources.
+
+use headwater_engine::error::ShardError;
+use headwater_engine::table::TableError;
+use headwater_format::coord::ShardId;
+use headwater_store::StoreError;
+
+/// Why a table could not do what was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The base table or its MemWAL index: missing, not initialised, or not to be read.
+    #[error("table {table}: {source}")]
+    Table {
+        /// Address of the table.
+        table: String,
+        /// What is wrong.
+        source: std::sync::Arc<TableError>,
+    },
+    /// One shard could not do it. Nothing is said about other shards.
+    #[error("shard {shard} of table {table}: {source}")]
+    Shard {
+        /// Address of the table.
+        table: String,
+        /// The shard.
+        shard: ShardId,
+        /// What the shard said.
+        source: ShardError,
+    },
+    /// A write that went to several shards failed on some of them. There is no atomicity across shards: the
+    /// parts of the others are durable. Writing the same batch again is safe on a table with a key.
+    #[error("{} of {shards} shards refused their part of the write; the first: {first}", failures.len())]
+    Put {
+        /// How many shards the write went to.
+        shards: usize,
+        /// Rows that were acknowledged, on the other shards.
+        rows_acknowledged: usize,
+        /// The failed parts, by shard.
+        failures: Vec<PutFailure>,
+        /// The first of them, as an error of its own.
+        first: Box<Error>,
+    },
+    /// Rows that cannot be routed: a missing or mistyped shard column, a null where none may be.
+    #[error("table {table}: column {column}{}: {reason}", place(*row))]
+    Rows {
+        /// Address of the table.
+        table: String,
+        /// The column at fault.
+        column: String,
+        /// The first row at fault, counted from 0 in the batch, when it is a row and not the column as a
+        /// whole.
+        row: Option<usize>,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A setting nobody knows, or with a value it cannot have.
+    #[error("setting {name}: {reason}")]
+    Setting {
+        /// Dotted name, as `freeze.max_rows`.
+        name: String,
+        /// What is wrong with it, and which settings there are nearby.
+        reason: String,
+    },
+    /// Object storage, asked directly (by `inspect`).
+    #[error("storage of table {table}: {source}")]
+    Storage {
+        /// Address of the table.
+        table: String,
+        /// What it said.
+        source: std::sync::Arc<StoreError>,
+    },
+    /// The table was closed in this process; open it again.
+    #[error("table {table} was closed; open it again")]
+    Closed {
+        /// Address of the table.
+        table: String,
+    },
+}
+
+/// One shard's part of a write that failed.
+#[derive(Clone, Debug)]
+pub struct PutFailure {
+    /// The shard.
+    pub shard: ShardId,
+    /// Rows of the write that belong to it.
+    pub rows: usize,
+    /// What it said.
+    pub error: ShardError,
+}
+
+impl Error {
+    pub(crate) fn table(table: &str, source: TableError) -> Self {
+        Self::Table { table: table.to_owned(), source: std::sync::Arc::new(source) }
+    }
+
+    pub(crate) fn shard(table: &str, shard: ShardId, source: ShardError) -> Self {
+        Self::Shard { table: table.to_owned(), shard, source }
+    }
+
+    pub(crate) fn storage(table: &str, source: StoreError) -> Self {
+        Self::Storage { table: table.to_owned(), source: std::sync::Arc::new(source) }
+    }
+
+    /// What the shard said, when it was (first of all) a shard.
+    pub fn shard_error(&self) -> Option<&ShardError> {
+        match self {
+            Self::Shard { source, .. } => Some(source),
+            Self::Put { first, .. } => first.shard_error(),
+            _ => None,
+        }
+    }
+
+    /// Whether the same request may succeed later without any change.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Table { source, .. } => source.is_retryable(),
+            Self::Storage { source, .. } => source.is_retryable(),
+            Self::Shard { source, .. } => source.is_retryable(),
+            Self::Put { failures, .. } => failures.iter().all(|failure| failure.error.is_retryable()),
+            Self::Rows { .. } | Self::Setting { .. } | Self::Closed { .. } => false,
+        }
+    }
+
+    /// What to do about it, in a sentence for people; none where the message says it already.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Self::Put { failures, first, .. } if failures.len() == 1 => first.advice(),
+            Self::Put { .. } => Some("write the same batch again: on a table with a key that is safe"),
+            _ => self.shard_error().and_then(shard_advice),
+        }
+    }
+}
+
+fn place(row: Option<usize>) -> String {
+    row.map(|row| format!(", row {row}")).unwrap_or_default()
+}
+
+/// Most errors of a shard say themselves what to do; for the others there is more to say than fits in a line.
+fn shard_advice(error: &ShardError) -> Option<&'static str> {
+    match error {
+        ShardError::Poisoned { .. } | ShardError::UnknownOutcome { .. } => {
+            Some("every acknowledged row is in the WAL; it is replayed when the table is opened again")
+        }
+        ShardError::Backpressure { .. } => Some("write slower, or give the process more memory"),
+        _ => None,
+    }
+}

@@ -1,0 +1,48 @@
+//! Headwater: a real-time write tier (MemWAL) in front of an ordinary Lance table.
+//!
+//! Small writes are durable after one object-store PUT, visible the moment they are acknowledged, and flushed
+//! as complete Lance SSTables in the open MemWAL layout, so any Lance reader can read them.
+//!
+//! ```no_run
+//! # async fn example(batch: arrow_array::RecordBatch) -> Result<(), headwater::Error> {
+//! use headwater::{OpenOptions, ReadLevel, Table};
+//!
+//! let table = Table::open("/data/flights", OpenOptions::default()).await?;
+//! table.put(batch).await?; // durable: every successor will replay it
+//! let snapshot = table.snapshot(ReadLevel::Durable).await?;
+//! println!("{} rows in memory", snapshot.live_rows()?.len());
+//! table.close().await // flushes what is in memory
+//! # }
+//! ```
+//!
+//! Owns: tables as people use them ([`Table`]), routing of rows to shards, the life of open shards, settings
+//! as text ([`settings`]), and a look at what is on storage ([`inspect`]). Does not own: anything of a single
+//! shard (`headwater-engine`), file formats (`headwater-format`, `headwater-lance`), or terminals and
+//! processes (`headwater-cli`).
+
+mod error;
+pub mod inspect;
+mod options;
+pub mod router;
+pub mod settings;
+mod shards;
+mod snapshot;
+mod table;
+mod ticket;
+
+pub use error::{Error, PutFailure};
+pub use options::OpenOptions;
+pub use snapshot::TableSnapshot;
+pub use table::{Table, TableStats};
+pub use ticket::{TableAck, TableTicket};
+
+pub use headwater_engine::budget::MemoryBudget;
+pub use headwater_engine::error::ShardError;
+pub use headwater_engine::settings::ShardSettings;
+pub use headwater_engine::shard::{Ack, ShardStats, ShardStatus};
+pub use headwater_engine::snapshot::{ReadLevel, ShardSnapshot};
+pub use headwater_engine::table::TableError;
+pub use headwater_format::coord;
+pub use headwater_lance::{Connection, MemWal, ShardInfo, ShardValue, Sharding, TableOptions};
+pub use headwater_store::env::{Env, EnvRef, TokioEnv};
+pub use headwater_store::{Kind, MeterSnapshot, Request, RetryPolicy, StoreError};

@@ -1,0 +1,342 @@
+//! A table with a write tier: what people open, write to and close.
+//!
+//! Owns: [`Table`]: open, create and init, routing of writes to shards, flush, snapshot, stats, close. Does
+//! not own: the base table (`headwater-lance`), what happens inside a shard (`headwater-engine`). Keeps: all
+//! rows of a key go to one shard; rows of one shard keep the order of the calls that wrote them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use futures::future::{join_all, try_join_all};
+use headwater_engine::budget::MemoryBudget;
+use headwater_engine::shard::{Shard, ShardStats};
+use headwater_engine::snapshot::ReadLevel;
+use headwater_engine::table::{TableError, TableIo};
+use headwater_format::coord::{Generation, ShardId};
+use headwater_format::key::KeySchema;
+use headwater_format::schema::KEY_POSITION;
+use headwater_lance::{LanceTable, MemWal, Sharding};
+use headwater_store::{MeterSnapshot, RetryPolicy, Store};
+
+use crate::error::Error;
+use crate::options::OpenOptions;
+use crate::router::{self, Part, Router};
+use crate::shards::{Common, Shards};
+use crate::snapshot::TableSnapshot;
+use crate::ticket::{SentPart, TableAck, TableTicket, ticket_of};
+
+/// A table with a write tier, open for writing. Shards are claimed when the first row for them arrives, or by
+/// [`Table::open_shards`]; a claim fences the writer that had the shard before (P7).
+#[derive(Debug)]
+pub struct Table {
+    lance: Arc<LanceTable>,
+    router: Router,
+    shards: Shards,
+}
+
+/// Numbers about a table, for people and dashboards. Works whatever state the shards are in.
+#[derive(Clone, Debug)]
+pub struct TableStats {
+    /// Each shard this process writes.
+    pub shards: BTreeMap<ShardId, ShardStats>,
+    /// Bytes counted against the memory budget now.
+    pub memory_used: u64,
+    /// Object-store requests since the table was opened, by class and kind of object.
+    pub requests: MeterSnapshot,
+}
+
+/// Which rows a write carries.
+#[derive(Clone, Copy)]
+enum Rows {
+    /// Whole rows.
+    Upserts,
+    /// Keys of rows that go.
+    Deletes,
+}
+
+impl Table {
+    /// Opens a table whose write tier was initialised, here or elsewhere. Reads the base; claims nothing.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] when a setting cannot be; [`Error::Table`] when there is no such table, it
+    /// has no write tier (run [`Table::init`]), or storage does not answer.
+    pub async fn open(uri: &str, options: OpenOptions) -> Result<Self, Error> {
+        let options = checked(options)?;
+        let lance = LanceTable::open_with(&options.connection, uri, &options.table, options.env()).await;
+        let lance = lance.map_err(|error| Error::table(uri, error))?;
+        let mem_wal = lance.mem_wal().await.map_err(|error| Error::table(uri, error))?;
+        let Some(mem_wal) = mem_wal else {
+            let reason = "the table has no write tier yet; run `headwater init` or Table::init on it once";
+            return Err(Error::table(uri, TableError::invalid(reason)));
+        };
+        Ok(Self::assemble(lance, mem_wal, options))
+    }
+
+    /// Creates a new, empty Lance table at `uri` with `schema`, the columns `key` as its key (none:
+    /// append-only), and a write tier sharded as `sharding` says.
+    ///
+    /// # Errors
+    /// [`Error::Table`] when a table is there already, a key column is missing, nullable or of a
+    /// type that cannot be a key, the shard column is no key column, or storage does not do it.
+    pub async fn create(
+        uri: &str,
+        schema: &Schema,
+        key: &[String],
+        sharding: &Sharding,
+        options: OpenOptions,
+    ) -> Result<Self, Error> {
+        let options = checked(options)?;
+        // Before the table exists: one that cannot be sharded this way is not to be left behind.
+        check_sharding(schema, key, sharding).map_err(|error| Error::table(uri, error))?;
+        let lance =
+            LanceTable::create_with(&options.connection, uri, schema, key, &options.table, options.env())
+                .await;
+        let lance = lance.map_err(|error| Error::table(uri, error))?;
+        Self::start(lance, sharding, options).await
+    }
+
+    /// Gives an existing Lance table a write tier. `key` names the key columns of a table that has none yet.
+    ///
+    /// # Errors
+    /// [`Error::Table`] when it has a write tier already, the key given is not the key it has,
+    /// shards of an earlier write tier are still there (they are named), the shard column is no key column,
+    /// or storage does not do it.
+    pub async fn init(
+        uri: &str,
+        key: &[String],
+        sharding: &Sharding,
+        options: OpenOptions,
+    ) -> Result<Self, Error> {
+        let options = checked(options)?;
+        let table_error = |error| Error::table(uri, error);
+        if !key.is_empty() {
+            // A key is for good, so whatever else is wrong is to be found first.
+            let existing = LanceTable::open(uri, &options.table, options.env()).await.map_err(table_error)?;
+            check_sharding(&existing.schema(), key, sharding).map_err(table_error)?;
+            LanceTable::set_key(uri, key, &options.table, options.env()).await.map_err(table_error)?;
+        }
+        let lance = LanceTable::open_with(&options.connection, uri, &options.table, options.env()).await;
+        let lance = lance.map_err(table_error)?;
+        Self::start(lance, sharding, options).await
+    }
+
+    async fn start(lance: Arc<LanceTable>, sharding: &Sharding, options: OpenOptions) -> Result<Self, Error> {
+        let mem_wal = lance.init_mem_wal(sharding).await.map_err(|error| Error::table(lance.uri(), error))?;
+        Ok(Self::assemble(lance, mem_wal, options))
+    }
+
+    fn assemble(lance: Arc<LanceTable>, mem_wal: MemWal, options: OpenOptions) -> Self {
+        let router = Router::new(lance.uri(), lance.schema(), mem_wal.sharding.clone());
+        let (env, budget) = (options.env(), options.memory());
+        let shards = Shards::new(Common {
+            lance: lance.clone(),
+            mem_wal,
+            env,
+            budget,
+            settings: options.settings,
+            indexes: options.indexes,
+            plants: options.plants,
+        });
+        Self { lance, router, shards }
+    }
+
+    /// Address the table was opened at.
+    pub fn uri(&self) -> &str {
+        self.lance.uri()
+    }
+
+    /// The schema rows are written in.
+    pub fn schema(&self) -> SchemaRef {
+        self.lance.schema()
+    }
+
+    /// The key; none on an append-only table.
+    pub fn key(&self) -> Option<&KeySchema> {
+        self.lance.key()
+    }
+
+    /// What the base says about the write tier: sharding, progress of compaction.
+    pub fn mem_wal(&self) -> &MemWal {
+        &self.shards.common().mem_wal
+    }
+
+    /// Access to the files of the table, for readers of SSTables.
+    pub fn files(&self) -> Arc<dyn TableIo> {
+        self.lance.clone()
+    }
+
+    /// The memory budget its shards share.
+    pub fn memory(&self) -> &Arc<MemoryBudget> {
+        &self.shards.common().budget
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        self.lance.store()
+    }
+
+    /// Writes rows and waits until they are durable. Columns are found by name; nullable columns that are no
+    /// key may be left out. On a table with a key a row replaces the older row of its key.
+    ///
+    /// The rows of one shard are visible whole or not at all (P3). A batch that spans shards is *not* atomic
+    /// across them: when one shard fails, the parts of the others stay, and the error says which failed.
+    ///
+    /// # Errors
+    /// [`Error::Rows`] for rows that fit no shard, [`Error::Shard`] with one shard's refusal,
+    /// [`Error::Put`] when some of several shards refused.
+    pub async fn put(&self, batch: RecordBatch) -> Result<TableAck, Error> {
+        self.put_nowait(batch).await?.await
+    }
+
+    /// Hands rows over and returns a ticket to wait for durability with. Waits only while memory is over its
+    /// budget. Rows written by calls that follow one another keep that order in each shard.
+    ///
+    /// # Errors
+    /// As [`Table::put`]; what a shard refuses at once is told here, the rest by the ticket.
+    pub async fn put_nowait(&self, batch: RecordBatch) -> Result<TableTicket, Error> {
+        self.write(batch, Rows::Upserts).await
+    }
+
+    /// Deletes the rows with these keys (exactly the key columns) and waits until that is durable. Keys that
+    /// were never written are fine.
+    ///
+    /// # Errors
+    /// As [`Table::put`]; refused on a table without a key.
+    pub async fn delete(&self, keys: RecordBatch) -> Result<TableAck, Error> {
+        self.delete_nowait(keys).await?.await
+    }
+
+    /// As [`Table::delete`], with a ticket as [`Table::put_nowait`].
+    ///
+    /// # Errors
+    /// As [`Table::delete`].
+    pub async fn delete_nowait(&self, keys: RecordBatch) -> Result<TableTicket, Error> {
+        self.write(keys, Rows::Deletes).await
+    }
+
+    async fn write(&self, batch: RecordBatch, rows: Rows) -> Result<TableTicket, Error> {
+        self.shards.check_open()?;
+        let parts = self.router.split(batch)?;
+        // All shards first: when one cannot be opened, nothing is written to the others.
+        let open = try_join_all(parts.iter().map(|part| self.shards.of_value(&part.value))).await?;
+        let sent = join_all(parts.into_iter().zip(open).map(|(part, shard)| send(shard, part, rows))).await;
+        ticket_of(self.uri(), sent).await
+    }
+
+    /// Opens, and so claims, every active shard that exists on storage, written here or elsewhere, and
+    /// replays what its WAL holds. Returns how many are open now.
+    ///
+    /// # Errors
+    /// [`Error::Table`] when two shards hold one value (both are named), [`Error::Shard`] when one
+    /// cannot be opened.
+    pub async fn open_shards(&self) -> Result<usize, Error> {
+        self.shards.check_open()?;
+        let found = self.lance.shards().await.map_err(|error| Error::table(self.uri(), error))?;
+        let active = router::active_shards(self.uri(), self.mem_wal(), found)?;
+        try_join_all(active.iter().map(|id| self.shards.of_id(*id))).await?;
+        Ok(self.shards.open_now().len())
+    }
+
+    /// Freezes what each open shard holds in memory and waits until it, and everything older, is published as
+    /// SSTables. Returns the generation each shard froze, for those that held rows.
+    ///
+    /// # Errors
+    /// [`Error::Shard`] with the first shard that could not; the others are flushed all the same.
+    pub async fn flush(&self) -> Result<BTreeMap<ShardId, Generation>, Error> {
+        self.shards.check_open()?;
+        let ends = join_all(self.shards.open_now().into_iter().map(|(id, shard)| async move {
+            let seal = match shard.seal().await {
+                Ok(seal) => seal,
+                Err(error) => return (id, Err(error)),
+            };
+            let generation = seal.generation;
+            (id, seal.wait().await.map(|_| generation))
+        }))
+        .await;
+        let mut generations = BTreeMap::new();
+        for (id, end) in ends {
+            let generation = end.map_err(|error| self.shards.shard_failed(id, error))?;
+            generations.extend(generation.map(|generation| (id, generation)));
+        }
+        Ok(generations)
+    }
+
+    /// One consistent view per shard this process writes. Shards nobody here has written to or opened with
+    /// [`Table::open_shards`] are not part of it.
+    ///
+    /// # Errors
+    /// [`Error::Shard`] when a shard serves no reads: it is fenced, poisoned or closed.
+    pub async fn snapshot(&self, level: ReadLevel) -> Result<TableSnapshot, Error> {
+        self.shards.check_open()?;
+        let taken = self.shards.open_now().into_iter().map(|(id, shard)| async move {
+            let snapshot =
+                shard.snapshot(level).await.map_err(|error| self.shards.shard_failed(id, error))?;
+            Ok::<_, Error>((id, snapshot))
+        });
+        let shards = try_join_all(taken).await?;
+        Ok(TableSnapshot { table: self.uri().to_owned(), level, shards })
+    }
+
+    /// Numbers about the table. Works on poisoned and fenced shards too.
+    pub fn stats(&self) -> TableStats {
+        TableStats {
+            shards: self.shards.open_now().into_iter().map(|(id, shard)| (id, shard.stats())).collect(),
+            memory_used: self.memory().used(),
+            requests: self.store().meter().snapshot(),
+        }
+    }
+
+    /// Flushes and closes every shard. Every shard is closed whatever happens to another. Afterwards the
+    /// table takes no more calls.
+    ///
+    /// # Errors
+    /// The first error, by shard. Acknowledged rows are in the WAL all the same and will be replayed.
+    pub async fn close(&self) -> Result<(), Error> {
+        self.shards.close().await
+    }
+
+    /// Stops without flushing, as a crash would: every acknowledged row is in the WAL, and the next writer
+    /// replays it. Quicker than [`Table::close`] where another process follows at once.
+    pub fn abandon(&self) {
+        self.shards.abandon();
+    }
+}
+
+async fn send(shard: Arc<Shard>, part: Part, rows: Rows) -> SentPart {
+    let (id, count) = (shard.id(), part.rows.num_rows());
+    let sent = match rows {
+        Rows::Upserts => shard.put_nowait(part.rows).await,
+        Rows::Deletes => shard.delete_nowait(part.rows).await,
+    };
+    SentPart { shard: id, rows: count, sent }
+}
+
+/// Whether a table of these columns and this key can be sharded this way.
+fn check_sharding(schema: &Schema, key: &[String], sharding: &Sharding) -> Result<(), TableError> {
+    let place = |name: &String| key.iter().position(|column| column == name);
+    let fields = schema.fields().iter().map(|field| match place(field.name()) {
+        None => field.clone(),
+        Some(place) => {
+            let marker = [(KEY_POSITION.to_owned(), (place + 1).to_string())];
+            Arc::new(field.as_ref().clone().with_nullable(false).with_metadata(marker.into()))
+        }
+    });
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let key = KeySchema::from_schema(&schema).map_err(|error| TableError::invalid(error.to_string()))?;
+    sharding.check(&schema, key.as_ref())
+}
+
+/// Checks the settings; requests of the table are retried as the settings say.
+fn checked(mut options: OpenOptions) -> Result<OpenOptions, Error> {
+    options.settings.validate().map_err(crate::settings::refused)?;
+    let retry = &options.settings.retry;
+    options.table.retry = RetryPolicy {
+        max_attempts: retry.max_attempts,
+        base: Duration::from_millis(retry.base_ms),
+        cap: Duration::from_millis(retry.cap_ms),
+        budget: Duration::from_millis(retry.budget_ms),
+    };
+    Ok(options)
+}

@@ -1,0 +1,93 @@
+//! What a base table says about its write tier: the MemWAL index details, as plain values.
+//!
+//! Owns: [`MemWal`] and its translation from and to Lance's details message. Does not own: commits (`init`),
+//! how rows are spread over shards (`sharding`).
+
+use std::collections::{BTreeMap, HashMap};
+
+use headwater_engine::table::TableError;
+use headwater_format::coord::{Generation, ShardId};
+use lance_core::datatypes::Schema as LanceSchema;
+use lance_table::system_index::mem_wal::MemWalIndexDetails;
+use uuid::Uuid;
+
+use crate::sharding::{SPEC_ID, Sharding};
+
+/// Key of the incarnation in `writer_config_defaults` of the MemWAL details.
+pub(crate) const INCARNATION: &str = "headwater.incarnation";
+
+/// The write tier of a table, as its base records it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemWal {
+    /// How rows are spread over shards.
+    pub sharding: Sharding,
+    /// Id of the sharding spec; 0 with [`Sharding::Manual`].
+    pub spec_id: u32,
+    /// Random id made at init; every shard id of ours is derived from it. `None` on a table initialised
+    /// elsewhere that no writer of ours has opened yet.
+    pub incarnation: Option<Uuid>,
+    /// Per shard the last generation that is part of the base.
+    pub compacted: BTreeMap<ShardId, Generation>,
+    /// Names of the base indexes writers must maintain. Empty when `maintain_all` is set.
+    pub maintained: Vec<String>,
+    /// Writers maintain every index of the base they can, and skip what they cannot.
+    pub maintain_all: bool,
+    /// Defaults recorded for writers, as plain text.
+    pub writer_defaults: BTreeMap<String, String>,
+}
+
+impl MemWal {
+    /// Reads the details of a table whose base has `schema`.
+    ///
+    /// # Errors
+    /// [`TableError::Invalid`] when they describe a sharding this version does not know, or an incarnation
+    /// that is no UUID.
+    pub(crate) fn read(details: &MemWalIndexDetails, schema: &LanceSchema) -> Result<Self, TableError> {
+        let (spec_id, sharding) = Sharding::read(&details.sharding_specs, schema)?;
+        let incarnation = details
+            .writer_config_defaults
+            .get(INCARNATION)
+            .map(|text| {
+                Uuid::parse_str(text).map_err(|_| {
+                    TableError::invalid(format!("{INCARNATION} of the table is no UUID: {text:?}"))
+                })
+            })
+            .transpose()?;
+        Ok(Self {
+            sharding,
+            spec_id,
+            incarnation,
+            compacted: details
+                .compacted_sstables
+                .iter()
+                .map(|done| (ShardId::new(done.shard_id), Generation::new(done.generation)))
+                .collect(),
+            maintained: details.maintained_indexes.clone(),
+            maintain_all: details.maintain_all_indexes,
+            writer_defaults: details.writer_config_defaults.clone().into_iter().collect(),
+        })
+    }
+
+    /// The last generation of `shard` that is part of the base; 0 when none is.
+    pub fn compacted(&self, shard: ShardId) -> Generation {
+        self.compacted.get(&shard).copied().unwrap_or(Generation::ZERO)
+    }
+}
+
+/// The details of a table that gets its write tier now. Names no indexes: writers maintain all they can, as
+/// the reference does when it is given no list.
+pub(crate) fn fresh_details(
+    sharding: &Sharding,
+    schema: &LanceSchema,
+    incarnation: Uuid,
+) -> Result<MemWalIndexDetails, TableError> {
+    let spec = sharding.spec(schema)?;
+    debug_assert_eq!(spec.spec_id, SPEC_ID);
+    Ok(MemWalIndexDetails {
+        num_shards: sharding.shards(),
+        sharding_specs: vec![spec],
+        maintain_all_indexes: true,
+        writer_config_defaults: HashMap::from([(INCARNATION.to_owned(), incarnation.to_string())]),
+        ..MemWalIndexDetails::default()
+    })
+}

@@ -1,0 +1,16 @@
+//! Tests of `headwater-lance` through its public API, on local disk and on Lance's in-memory store.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+
+mod adoption;
+mod append_only;
+mod creating;
+mod initialising;
+mod key_types;
+mod locations;
+mod reading;
+mod recorder;
+mod schema_changes;
+mod sstable_files;
+mod support;
+mod write_refusals;

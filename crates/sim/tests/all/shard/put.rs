@@ -1,0 +1,140 @@
+//! Putting: when rows are visible, durable, grouped, refused.
+
+use std::time::Duration;
+
+use headwater_engine::ShardError;
+use headwater_engine::settings::ShardSettings;
+use headwater_engine::snapshot::ReadLevel;
+use headwater_format::wal_entry::WalBody;
+use headwater_sim::fault::ObjectKind;
+use headwater_sim::rows::{KeyShape, Rows};
+
+use super::world::{World, ops, rows_limit};
+
+#[test]
+fn a_put_is_acknowledged_only_after_its_own_wal_object_lance_6368_p1() {
+    let world = World::new(1);
+    world.run(async {
+        let writer = world.open("a").await.unwrap();
+        let gate = world.gate_puts(ObjectKind::Wal);
+        let ticket = writer.shard.put_nowait(world.rows.put(1, &[1, 2])).await.unwrap();
+        world.pass(Duration::from_millis(1500)).await;
+        assert_eq!(gate.held(), 1);
+        assert_eq!(world.entries().len(), 0);
+        assert_eq!(writer.live(&world.rows, ReadLevel::Durable).await, []);
+        assert_eq!(ops(&writer.live(&world.rows, ReadLevel::Pending).await), [(1, 1), (2, 1)]);
+        gate.release();
+        let ack = ticket.await.unwrap();
+        assert_eq!((ack.first.get(), ack.end.get(), ack.position.get()), (1, 3, 1));
+        assert_eq!(world.entries().len(), 1);
+        assert_eq!(ops(&writer.live(&world.rows, ReadLevel::Durable).await), [(1, 1), (2, 1)]);
+    });
+}
+
+#[test]
+fn puts_that_come_while_a_put_is_in_flight_share_one_entry() {
+    let world = World::new(2);
+    world.run(async {
+        let writer = world.open("a").await.unwrap();
+        let gate = world.gate_puts(ObjectKind::Wal);
+        let mut tickets = Vec::new();
+        for op in 1..=10 {
+            tickets.push(writer.shard.put_nowait(world.rows.put(op, &[op as u32])).await.unwrap());
+        }
+        gate.release();
+        let mut positions = Vec::new();
+        for ticket in tickets {
+            positions.push(ticket.await.unwrap().position.get());
+        }
+        assert_eq!(positions, [1, 2, 2, 2, 2, 2, 2, 2, 2, 2]);
+        let WalBody::Rows { batches, generation } =
+            &world.entries().into_values().nth(1).unwrap().body.clone()
+        else {
+            panic!("rows expected")
+        };
+        assert_eq!(generation.unwrap().get(), 1);
+        assert_eq!(batches.iter().map(|batch| batch.num_rows()).collect::<Vec<_>>(), [9]);
+    });
+}
+
+#[test]
+fn a_linger_gathers_puts_that_come_one_after_another() {
+    let world = World::new(3);
+    world.run(async {
+        let mut settings = ShardSettings::default();
+        settings.wal.linger_ms = 50;
+        let writer = world.open_with("a", settings, |_| {}).await.unwrap();
+        let mut tickets = Vec::new();
+        for op in 1..=4 {
+            tickets.push(writer.shard.put_nowait(world.rows.put(op, &[op as u32])).await.unwrap());
+            world.pass(Duration::from_millis(5)).await;
+        }
+        for ticket in tickets {
+            assert_eq!(ticket.await.unwrap().position.get(), 1);
+        }
+    });
+}
+
+#[test]
+fn the_newest_row_of_a_key_wins_within_and_across_memtables_p4() {
+    let world = World::new(4);
+    world.run(async {
+        let writer = world.open_with("a", rows_limit(3), |_| {}).await.unwrap();
+        let gate = world.gate_puts(ObjectKind::SsTable);
+        writer.shard.put(world.rows.put(1, &[1, 1, 2])).await.unwrap();
+        let before = writer.shard.snapshot(ReadLevel::Durable).await.unwrap();
+        writer.shard.put(world.rows.put(2, &[1])).await.unwrap();
+        writer.shard.delete(world.rows.keys(&[2])).await.unwrap();
+        assert_eq!(writer.shard.stats().frozen, 1);
+        assert_eq!(ops(&writer.live(&world.rows, ReadLevel::Durable).await), [(1, 2)]);
+        // P6: the older snapshot still reads what it read.
+        let rows: Vec<_> =
+            before.live_rows().unwrap().iter().flat_map(|b| world.rows.read(b).unwrap()).collect();
+        assert_eq!(ops(&rows), [(1, 1), (2, 1)]);
+        gate.release();
+    });
+}
+
+#[test]
+fn a_table_without_a_key_keeps_every_row_and_refuses_deletes() {
+    let world = World::with_key(5, KeyShape::None);
+    world.run(async {
+        let writer = world.open("a").await.unwrap();
+        writer.shard.put(world.rows.put(1, &[1, 1, 1])).await.unwrap();
+        assert_eq!(writer.live(&world.rows, ReadLevel::Durable).await.len(), 3);
+        let keys = Rows::new(KeyShape::Int).keys(&[1]);
+        let refused = writer.shard.delete(keys).await.unwrap_err();
+        assert!(matches!(refused, ShardError::Invalid { .. }), "{refused}");
+    });
+}
+
+#[test]
+fn wrong_rows_are_refused_and_nothing_is_written() {
+    let world = World::new(6);
+    world.run(async {
+        let writer = world.open_with("a", rows_limit(4), |_| {}).await.unwrap();
+        let too_many = writer.shard.put(world.rows.put(1, &[1, 2, 3, 4, 5])).await.unwrap_err();
+        assert!(too_many.to_string().contains("freeze.max_rows"), "{too_many}");
+        let other = Rows::new(KeyShape::Text).put(1, &[1]);
+        let wrong = writer.shard.put(other).await.unwrap_err();
+        assert!(matches!(wrong, ShardError::Invalid { .. }), "{wrong}");
+        assert!(world.entries().is_empty());
+        assert_eq!(writer.shard.stats().counters.puts, 0);
+        let empty = writer.shard.put(world.rows.put(1, &[])).await.unwrap();
+        assert_eq!((empty.first, empty.position.get()), (empty.end, 0));
+        writer.shard.put(world.rows.put(2, &[1])).await.unwrap();
+        assert_eq!(ops(&writer.live(&world.rows, ReadLevel::Durable).await), [(1, 2)]);
+    });
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused_before_the_claim() {
+    let world = World::new(7);
+    world.run(async {
+        let refused = world.open_with("a", rows_limit(0), |_| {}).await.err().unwrap();
+        assert!(refused.to_string().contains("freeze.max_rows"), "{refused}");
+        assert_eq!(world.manifest().await.writer_epoch.get(), 0);
+    });
+    let unknown = serde_json::from_str::<ShardSettings>(r#"{"freeze": {"max_row": 3}}"#).unwrap_err();
+    assert!(unknown.to_string().contains("max_row"), "{unknown}");
+}

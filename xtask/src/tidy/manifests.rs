@@ -1,0 +1,46 @@
+//! What a crate's manifest may say: who depends on Lance, and no doc tests that nobody would run.
+
+use toml::Table;
+
+use super::names::is_lance;
+use crate::workspace::TextFile;
+use crate::{CheckError, Finding};
+
+/// Crates that may depend on Lance and DataFusion.
+const LANCE_CRATES: [&str; 4] = ["headwater-lance", "headwater-index", "headwater-query", "headwater-bench"];
+/// Crates that may for their tests.
+const LANCE_TESTS: [&str; 2] = ["headwater", "headwater-server"];
+
+/// Everything the rules say of one `Cargo.toml`.
+///
+/// # Errors
+///
+/// [`CheckError::Manifest`] when it is no TOML.
+pub fn manifest(file: &TextFile) -> Result<Vec<Finding>, CheckError> {
+    let table: Table =
+        file.text.parse().map_err(|source| CheckError::Manifest { path: file.path.clone(), source })?;
+    let Some(name) = table.get("package").and_then(|package| package.get("name")?.as_str()) else {
+        return Ok(Vec::new()); // the workspace itself
+    };
+    let mut findings = Vec::new();
+    for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
+        let may =
+            LANCE_CRATES.contains(&name) || (section == "dev-dependencies" && LANCE_TESTS.contains(&name));
+        let Some(Some(dependencies)) = table.get(section).map(|value| value.as_table()) else { continue };
+        for dependency in dependencies.keys().filter(|dependency| !may && is_lance(dependency)) {
+            let message = format!("{name} may not have `{dependency}` in [{section}]");
+            findings.push(Finding::new(&file.path, line_of(&file.text, dependency), message));
+        }
+    }
+    let doctest = table.get("lib").and_then(|lib| lib.get("doctest")?.as_bool());
+    let is_program = table.contains_key("bin") && !table.contains_key("lib");
+    if doctest != Some(false) && !is_program {
+        let message = "`make test` runs no doc tests: say `doctest = false` in [lib], and test the example";
+        findings.push(Finding::new(&file.path, 1, message));
+    }
+    Ok(findings)
+}
+
+fn line_of(text: &str, dependency: &str) -> usize {
+    text.lines().position(|line| line.trim_start().starts_with(dependency)).map_or(1, |index| index + 1)
+}

@@ -1,0 +1,40 @@
+//! What a crate's manifest may say.
+
+use xtask::tidy::manifests::manifest;
+use xtask::workspace::TextFile;
+
+fn messages(text: &str) -> Vec<String> {
+    let file = TextFile { path: "crates/x/Cargo.toml".to_owned(), text: text.to_owned() };
+    manifest(&file).unwrap().iter().map(ToString::to_string).collect()
+}
+
+fn crate_with(name: &str, rest: &str) -> String {
+    format!("[package]\nname = \"{name}\"\n[lib]\ndoctest = false\n{rest}")
+}
+
+#[test]
+fn lance_is_a_dependency_of_its_crates_only() {
+    let both = "[dependencies]\nlance.workspace = true\n[dev-dependencies]\ndatafusion-common = \"1\"\n";
+    let found = messages(&crate_with("headwater-engine", both));
+    assert_eq!(found.len(), 2);
+    assert_eq!(found[0], "crates/x/Cargo.toml:6: headwater-engine may not have `lance` in [dependencies]");
+    assert!(messages(&crate_with("headwater-lance", both)).is_empty());
+    assert_eq!(messages(&crate_with("headwater", both)).len(), 1);
+    assert!(
+        messages(&crate_with("headwater-engine", "[dependencies]\nheadwater-lance = \"1\"\n")).is_empty()
+    );
+}
+
+#[test]
+fn a_library_turns_doc_tests_off() {
+    assert_eq!(messages("[package]\nname = \"a\"\n").len(), 1);
+    assert_eq!(messages("[package]\nname = \"a\"\n[lib]\ndoctest = true\n").len(), 1);
+    assert!(messages("[package]\nname = \"a\"\n[[bin]]\nname = \"a\"\n").is_empty());
+}
+
+#[test]
+fn a_workspace_manifest_is_no_crate_and_broken_toml_is_an_error() {
+    assert!(messages("[workspace]\nmembers = []\n").is_empty());
+    let file = TextFile { path: "Cargo.toml".to_owned(), text: "[package\n".to_owned() };
+    assert!(manifest(&file).unwrap_err().to_string().starts_with("Cargo.toml is no valid manifest"));
+}
