@@ -12,7 +12,7 @@ use clap::Args;
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
 use headwater::settings::SettingsText;
-use headwater::{EnvRef, Error, ShardSettings, Table, TableAck, TableTicket};
+use headwater::{EnvRef, Error, ShardSettings, Table, TableAck, TableStats, TableTicket};
 use tokio::sync::mpsc::Receiver;
 
 use crate::error::Failure;
@@ -82,10 +82,19 @@ pub async fn run(global: &Global, args: &IngestArgs) -> Result<(), Failure> {
     let pumped = ingest.pump(chunks).await;
     let seconds = ingest.progress.seconds();
     ingest.progress.flushing();
-    let closed = close(&table, args, ingest.interrupts).await;
+    // An abandoned table has no shards left to count.
+    let abandoned = (args.no_flush || ingest.interrupts > 1).then(|| table.stats());
+    let closed = match &abandoned {
+        Some(_) => {
+            table.abandon();
+            Ok(())
+        }
+        None => table.close().await,
+    };
     ingest.progress.end();
-    let failure = ingest.failure.take().or(pumped.err()).or(closed.err());
-    finish(global, args, &ingest, seconds, failure)
+    let failure = ingest.failure.take().or(pumped.err()).or(closed.err().map(Failure::from));
+    let stats = abandoned.unwrap_or_else(|| table.stats());
+    finish(global, args, &ingest, &stats, seconds, failure)
 }
 
 fn settings(args: &IngestArgs) -> Result<ShardSettings, Failure> {
@@ -101,15 +110,6 @@ fn settings(args: &IngestArgs) -> Result<ShardSettings, Failure> {
         settings.set_pair(pair)?;
     }
     Ok(settings.build()?)
-}
-
-/// Flushes unless asked not to, or asked twice to stop.
-async fn close(table: &Table, args: &IngestArgs, interrupts: u32) -> Result<(), Failure> {
-    if args.no_flush || interrupts > 1 {
-        table.abandon();
-        return Ok(());
-    }
-    Ok(table.close().await?)
 }
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -224,6 +224,7 @@ fn finish(
     global: &Global,
     args: &IngestArgs,
     ingest: &Ingest<'_>,
+    stats: &TableStats,
     seconds: f64,
     failure: Option<Failure>,
 ) -> Result<(), Failure> {
@@ -234,7 +235,6 @@ fn finish(
         let progress = go_on(done.rows, skip_rows, &failure);
         return Err(Failure::After { failure: Box::new(failure), progress });
     }
-    let stats = ingest.table.stats();
     let sum = |of: fn(&headwater::ShardStats) -> u64| stats.shards.values().map(of).sum::<u64>();
     let summary = Summary {
         rows_acknowledged: done.rows,

@@ -80,7 +80,8 @@ fn json_output_is_lines_of_progress_and_a_last_line_with_totals() {
 fn without_a_flush_rows_stay_in_the_wal() {
     let home = Home::with_table(&[]);
     let file = home.parquet("rows.parquet", 0..10);
-    run(&["ingest", &home.table(), &file, "--no-flush"]).ok();
+    let ended = run(&["ingest", &home.table(), &file, "--no-flush"]).ok();
+    assert!(ended.stdout.contains("1 PUT of WAL entries, 0 SSTables"), "{ended:?}");
     let shard = home.inspect()["shards"][0].clone();
     assert_eq!((&shard["wal"]["unflushed_rows"], &shard["sstables"]), (&10.into(), &serde_json::json!([])));
     assert_eq!(home.read().len(), 10);

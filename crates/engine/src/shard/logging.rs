@@ -18,7 +18,8 @@ pub(super) fn flush_failed(shard: ShardId, generation: Generation, error: &Shard
 }
 
 pub(super) fn stopped(shard: ShardId, epoch: Epoch, error: &ShardError) {
-    tracing::error!(%shard, %epoch, %error, "writer stopped");
+    // Every caller is told; the log only says when.
+    tracing::info!(%shard, %epoch, %error, "writer stopped");
 }
 
 pub(super) fn opened(shard: ShardId, epoch: Epoch, entries: u64, rows: u64) {

@@ -8,6 +8,7 @@ mod complete;
 mod disk_full;
 mod durability;
 mod fencing;
+mod fixtures;
 mod init;
 mod inspect;
 mod opening;
