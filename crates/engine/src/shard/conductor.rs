@@ -137,7 +137,10 @@ impl Conductor {
             Event::Seal(reply) => self.on_seal(reply),
             Event::Close(reply) => self.on_close(reply),
             Event::Pressure => self.on_pressure(),
-            Event::Indexed => Ok(()),
+            Event::Indexed => {
+                self.shared.lock().tiers.recharge();
+                Ok(())
+            }
             Event::Broken(error) => Err(error),
             Event::Flushed(generation, outcome) => self.on_flushed(generation, *outcome),
             Event::RetryFlush => self.on_retry_flush(),
@@ -158,6 +161,9 @@ impl Conductor {
         self.start_encode()?;
         self.start_append();
         self.start_encode()?;
+        if self.failed().is_some() {
+            return Ok(());
+        }
         self.start_flush();
         self.finish_close();
         Ok(())
@@ -371,7 +377,7 @@ impl Conductor {
         Ok(())
     }
 
-    fn on_pressure(&mut self) -> Result<(), ShardError> {
+    pub(super) fn on_pressure(&mut self) -> Result<(), ShardError> {
         let (rows, frozen) = {
             let state = self.shared.lock();
             (state.tiers.active.memtable.rows(), state.tiers.frozen.len())
@@ -383,8 +389,12 @@ impl Conductor {
     }
 
     fn on_aged(&mut self, generation: Generation) -> Result<(), ShardError> {
-        let active = self.shared.lock().tiers.active.memtable.generation();
-        if active == generation { self.freeze(FreezeReason::Age) } else { Ok(()) }
+        let due = {
+            let state = self.shared.lock();
+            let active = &state.tiers.active.memtable;
+            active.generation() == generation && active.rows() > 0
+        };
+        if due { self.freeze(FreezeReason::Age) } else { Ok(()) }
     }
 
     /// Everything is flushed: closed. Or flushing keeps failing: closed with the error; the rows stay in the
@@ -400,6 +410,7 @@ impl Conductor {
             return;
         }
         self.shared.lock().phase = Phase::Closed(given_up.clone());
+        self.shared.announce_stopped();
         self.flushing.fail_waiters(&ShardError::Closed { shard: self.ctx.shard });
         for reply in self.closing.drain(..) {
             let _ = reply.send(given_up.clone().map_or(Ok(()), Err));
@@ -484,6 +495,7 @@ impl Conductor {
             state.phase = Phase::Failed(cause.clone());
             state.last_error = Some(cause.clone());
         }
+        self.shared.announce_stopped();
         logging::stopped(self.ctx.shard, self.ctx.epoch, &cause);
         let stopped = stopped_by(self.ctx.shard, &cause);
         for task in [&mut self.wal_task, &mut self.encode_task, &mut self.linger_timer, &mut self.age_timer] {

@@ -186,7 +186,8 @@ impl Conductor {
         self.flushing.succeeded(generation);
         self.shared.announce_frozen(waiting);
         logging::published(self.ctx.shard, generation, manifest.version.get());
-        Ok(())
+        // Writers may still wait for memory, and pressed while this generation was in the way.
+        self.on_pressure()
     }
 
     fn retry_later(&mut self, generation: Generation, failure: AttemptFailed) {

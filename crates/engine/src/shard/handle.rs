@@ -222,13 +222,15 @@ impl Shard {
         }
         self.shared.lock().counters.backpressure_waits += 1;
         budget.press();
-        let room = async {
-            // Ends when the shard does, and the put is then refused where it is posted.
+        let freed = std::pin::pin!(async {
             let _ = frozen.wait_for(|waiting| *waiting < settings.max_frozen).await;
             budget.below().await;
-        };
+        });
+        let mut stopped = self.shared.stopped();
+        let ended = std::pin::pin!(async { stopped.wait_for(|stopped| *stopped).await.map(|_| ()) });
+        let room = select(freed, ended);
         let timeout = self.ctx.env().sleep(Duration::from_millis(settings.timeout_ms));
-        match select(std::pin::pin!(room), timeout).await {
+        match select(room, timeout).await {
             Either::Left(_) => self.shared.check_writable(),
             Either::Right(_) => {
                 self.shared.check_writable()?;
@@ -254,14 +256,17 @@ impl Shard {
         if now.saturating_sub(confirmed) <= Duration::from_millis(self.ctx.settings.reads.epoch_confirm_ms) {
             return Ok(());
         }
-        if let Some(newer) = self.ctx.register.refresh(known.version).await?
-            && newer.writer_epoch > self.ctx.epoch
+        let newer = self.ctx.register.refresh(known.version).await?;
+        if let Some(theirs) = newer.as_ref().map(|newer| newer.writer_epoch)
+            && theirs > self.ctx.epoch
         {
-            let theirs = newer.writer_epoch;
             self.post(Event::FencedBy(theirs))?;
             return Err(ShardError::Fenced { shard: self.ctx.shard, ours: self.ctx.epoch, theirs });
         }
         let mut state = self.shared.lock();
+        if let Some(newer) = newer.filter(|newer| newer.version > state.manifest.version) {
+            state.manifest = newer;
+        }
         state.confirmed = state.confirmed.max(now);
         Ok(())
     }

@@ -29,7 +29,11 @@ impl Indexer {
         }
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut task = TaskSlot::default();
-        task.set(env.spawn("index", Box::pin(apply_all(indexes.to_vec(), receiver, outbox.clone()))));
+        let applied = apply_all(indexes.to_vec(), receiver, outbox.clone());
+        task.run(env, "index", outbox, async move {
+            applied.await;
+            Event::Indexed
+        });
         Self { rows: Some(sender), _task: task }
     }
 

@@ -10,10 +10,12 @@ use headwater_format::path;
 use headwater_format::wal_entry::{WalBody, WalEntry};
 
 use crate::error::ShardError;
-use crate::freeze::{Incoming, choose_freeze};
 use crate::shard::context::Context;
 use crate::shard::stats::Counters;
 use crate::shard::tiers::Tiers;
+
+/// Rows of entries without a generation that share a memtable: what the reference replays at its defaults.
+const UNTAGGED_ROWS: u64 = 100_000;
 
 /// Memtables under reconstruction.
 #[derive(Debug)]
@@ -43,15 +45,15 @@ impl<'a> Replay<'a> {
             batches.into_iter().map(|batch| self.ctx.ingest.stored(batch)).collect();
         let prepared = prepared.map_err(|error| self.refuse(position, &error))?;
         let rows = prepared.iter().map(|part| part.batch.num_rows() as u64).sum();
-        let resident = prepared.iter().map(|part| part.resident_bytes).sum();
-        if !self.rotate_for(position, generation, Incoming { rows, bytes: resident })? {
+        if !self.rotate_for(position, generation, rows)? {
             return Ok(());
         }
         for part in &prepared {
             self.tiers.append(part, self.ctx.now())?;
         }
         let active = self.tiers.active.memtable.generation();
-        self.tiers.durable(active, position, bytes, self.tiers.next_seq);
+        let batches = prepared.len() as u64;
+        self.tiers.durable_batches(active, position, bytes, self.tiers.next_seq, batches);
         self.counters.replayed_entries += 1;
         self.counters.replayed_rows += rows;
         Ok(())
@@ -63,7 +65,7 @@ impl<'a> Replay<'a> {
         &mut self,
         position: WalPosition,
         tag: Option<Generation>,
-        incoming: Incoming,
+        incoming: u64,
     ) -> Result<bool, ShardError> {
         let active = self.tiers.active.memtable.generation();
         let Some(tag) = tag else {
@@ -85,9 +87,12 @@ impl<'a> Replay<'a> {
         Err(self.corrupt(position, format!("it holds generation {tag} where generation {active} goes on")))
     }
 
-    fn is_full(&self, incoming: Incoming) -> bool {
-        let stats = self.tiers.active.stats(0, self.ctx.now());
-        choose_freeze(&stats, incoming, &self.ctx.settings.freeze).is_some()
+    /// Whether untagged rows need another memtable. A fixed number and nothing else: rows written after a
+    /// recovery carry the number of the memtable it came to, and the next recovery must come to the same one
+    /// whatever its settings and however long it takes (P1).
+    fn is_full(&self, incoming: u64) -> bool {
+        let rows = self.tiers.active.memtable.rows();
+        rows > 0 && rows + incoming > UNTAGGED_ROWS
     }
 
     fn rotate(&mut self) -> Result<(), ShardError> {

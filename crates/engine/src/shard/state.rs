@@ -47,12 +47,23 @@ pub(super) struct Shared {
     shard: ShardId,
     state: Mutex<State>,
     frozen: watch::Sender<usize>,
+    stopped: watch::Sender<bool>,
 }
 
 impl Shared {
     pub fn new(shard: ShardId, state: State) -> Self {
         let frozen = watch::Sender::new(state.tiers.frozen.len());
-        Self { shard, state: Mutex::new(state), frozen }
+        Self { shard, state: Mutex::new(state), frozen, stopped: watch::Sender::new(false) }
+    }
+
+    /// Tells waiting writers that the shard takes no more writes.
+    pub fn announce_stopped(&self) {
+        self.stopped.send_replace(true);
+    }
+
+    /// Whether the shard has stopped, to wait on.
+    pub fn stopped(&self) -> watch::Receiver<bool> {
+        self.stopped.subscribe()
     }
 
     /// The state. Hold it briefly and never over an await.
@@ -81,7 +92,10 @@ impl Shared {
 
     /// Why a call was dropped without an answer.
     pub fn why_stopped(&self) -> ShardError {
-        self.check_writable().err().unwrap_or(ShardError::Closed { shard: self.shard })
+        // A writer that still serves did not close: it broke in the middle of this call.
+        let broken =
+            || ShardError::Poisoned { shard: self.shard, reason: "the writer ended abruptly".to_owned() };
+        self.check_writable().err().unwrap_or_else(broken)
     }
 }
 

@@ -78,10 +78,14 @@ impl Tiers {
         );
         for frozen in &self.frozen {
             // A row that has its successor keeps it: successors are told in Seq order.
-            frozen.memtable.supersede_all(&prepared.keys, first);
+            if frozen.memtable.supersede_all(&prepared.keys, first) > 0 {
+                frozen.memtable.recharge();
+            }
         }
         self.next_seq = end;
-        self.active.since.get_or_insert(now);
+        if end > first {
+            self.active.since.get_or_insert(now);
+        }
         self.active.indexer.push(offsets.start, &prepared.batch);
         Ok(first..end)
     }
@@ -96,8 +100,21 @@ impl Tiers {
 
     /// An entry with rows of `generation` became durable at `position`; everything below `durable` is.
     pub fn durable(&mut self, generation: Generation, position: WalPosition, bytes: u64, durable: Seq) {
+        self.durable_batches(generation, position, bytes, durable, 1);
+    }
+
+    /// The same for an entry of several batches, as other writers make them: the limit on entries exists
+    /// because the reference counts batches.
+    pub fn durable_batches(
+        &mut self,
+        generation: Generation,
+        position: WalPosition,
+        bytes: u64,
+        durable: Seq,
+        batches: u64,
+    ) {
         if generation == self.active.memtable.generation() {
-            self.active.entries += 1;
+            self.active.entries += batches;
             self.active.wal_bytes += bytes;
             self.active.memtable.set_last_position(position);
         }
@@ -107,6 +124,14 @@ impl Tiers {
                 frozen.memtable.set_last_position(position);
             }
             frozen.memtable.set_durable_through(durable);
+        }
+    }
+
+    /// Charges what the memtables hold now: their indexes grow in the background (B2).
+    pub fn recharge(&self) {
+        self.active.memtable.recharge();
+        for frozen in &self.frozen {
+            frozen.memtable.recharge();
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use headwater_format::coord::{Seq, ShardId};
+use headwater_format::coord::{Generation, Seq, ShardId};
 use headwater_format::shard_manifest::{ShardManifest, SsTable};
 use headwater_store::env::EnvRef;
 
@@ -81,9 +81,12 @@ impl ShardSnapshot {
         &self.manifest
     }
 
-    /// The published SSTables, ascending by generation. All are older than every memtable here.
+    /// The published SSTables, ascending by generation. All are older than every memtable here: a generation
+    /// that was published but not handed over yet is read from memory only (P5, P12).
     pub fn sstables(&self) -> &[SsTable] {
-        &self.manifest.sstables
+        let oldest = self.memtables.first().map_or(Generation::MAX, MemtableView::generation);
+        let older = self.manifest.sstables.partition_point(|sstable| sstable.generation < oldest);
+        self.manifest.sstables.get(..older).unwrap_or_default()
     }
 
     /// The memtables, ascending by generation, the active one last.
