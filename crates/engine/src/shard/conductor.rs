@@ -56,6 +56,10 @@ pub(super) struct Conductor {
     encode_task: TaskSlot,
     linger_timer: TaskSlot,
     age_timer: TaskSlot,
+    /// When the manifest was last looked at while writing.
+    looked: Duration,
+    looking: bool,
+    look_task: TaskSlot,
     /// Rows of the generation that became durable last: what lance#7760 compared with. Planted fault only.
     durable_in_generation: u64,
 }
@@ -91,6 +95,9 @@ impl Conductor {
             encode_task: TaskSlot::default(),
             linger_timer: TaskSlot::default(),
             age_timer: TaskSlot::default(),
+            looked: Duration::ZERO,
+            looking: false,
+            look_task: TaskSlot::default(),
             durable_in_generation: 0,
         }
     }
@@ -118,6 +125,7 @@ impl Conductor {
 
     /// What replay left may be full, or old enough, already.
     fn start_up(&mut self) -> Result<(), ShardError> {
+        self.looked = self.ctx.now();
         if self.shared.lock().tiers.active.since.is_some() {
             self.start_age_timer();
         }
@@ -148,6 +156,10 @@ impl Conductor {
             Event::Lingered => {
                 self.lingering = false;
                 Ok(())
+            }
+            Event::Looked(theirs) => {
+                self.looking = false;
+                theirs.map_or(Ok(()), |theirs| Err(self.fenced(theirs)))
             }
             Event::FencedBy(theirs) => Err(self.fenced(theirs)),
         }
@@ -313,7 +325,27 @@ impl Conductor {
             return Ok(());
         }
         group.acknowledge(position);
+        self.look_for_a_successor();
         self.freeze_if_full(Incoming::default())
+    }
+
+    /// A successor's sentinel races with our appends for the tip, and on a slow store a busy writer could win
+    /// for ever: so the manifest, where the claim stands already, is looked at now and then (P7, L1).
+    fn look_for_a_successor(&mut self) {
+        let now = self.ctx.now();
+        let pause = Duration::from_millis(self.ctx.settings.reads.epoch_confirm_ms);
+        if self.looking || now.saturating_sub(self.looked) < pause {
+            return;
+        }
+        self.looked = now;
+        self.looking = true;
+        let known = Arc::clone(&self.shared.lock().manifest);
+        let ctx = Arc::clone(&self.ctx);
+        self.look_task.run(self.ctx.env(), "look", &self.outbox, async move {
+            // Storage that does not answer now is asked again; the appends themselves tell whether it works.
+            let newest = ctx.register.refresh(known.version).await.ok().flatten();
+            Event::Looked(newest.map(|newest| newest.writer_epoch).filter(|theirs| *theirs > ctx.epoch))
+        });
     }
 
     fn advance_durable(
@@ -498,7 +530,13 @@ impl Conductor {
         self.shared.announce_stopped();
         logging::stopped(self.ctx.shard, self.ctx.epoch, &cause);
         let stopped = stopped_by(self.ctx.shard, &cause);
-        for task in [&mut self.wal_task, &mut self.encode_task, &mut self.linger_timer, &mut self.age_timer] {
+        for task in [
+            &mut self.wal_task,
+            &mut self.encode_task,
+            &mut self.linger_timer,
+            &mut self.age_timer,
+            &mut self.look_task,
+        ] {
             task.clear();
         }
         self.flushing.stop(&stopped);

@@ -66,6 +66,8 @@ pub(super) enum Event {
     Aged(Generation),
     /// The linger of the first waiting put is over.
     Lingered,
+    /// The manifest was looked at while writing; a larger epoch than ours, if there is one.
+    Looked(Option<Epoch>),
     /// A reader saw a larger epoch on storage.
     FencedBy(Epoch),
 }

@@ -81,6 +81,32 @@ fn a_zombie_notices_when_it_reads_after_the_confirm_time() {
 }
 
 #[test]
+fn a_writer_that_keeps_writing_sees_a_claim_whose_sentinel_never_gets_through() {
+    let world = World::new(10);
+    world.run(async {
+        let a = world.open("a").await.unwrap();
+        a.shard.put(world.rows.put(1, &[1])).await.unwrap();
+        let gate = world.faults.gate(|request| request.kind == ObjectKind::Wal && request.process == "b");
+        let mut claim = std::pin::pin!(world.open("b"));
+        let waiting = futures::future::select(&mut claim, world.machine.env().sleep(Duration::from_secs(1)));
+        assert!(matches!(waiting.await, futures::future::Either::Right(_)));
+        let mut acknowledged = 1;
+        let error = loop {
+            match a.shard.put(world.rows.put(acknowledged + 1, &[acknowledged as u32 + 1])).await {
+                Ok(_) => acknowledged += 1,
+                Err(error) => break error,
+            }
+            world.pass(Duration::from_millis(100)).await;
+            assert!(acknowledged < 200, "the older writer goes on for ever");
+        };
+        assert!(is_fenced(&error), "{error}");
+        gate.release();
+        let c = world.open("c").await.unwrap();
+        assert_eq!(c.live(&world.rows, ReadLevel::Durable).await.len() as u64, acknowledged, "P1");
+    });
+}
+
+#[test]
 fn a_fenced_writer_publishes_nothing() {
     let world = World::new(5);
     world.run(async {
