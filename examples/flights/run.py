@@ -7,9 +7,10 @@ builds the `headwater` command and runs this script, which
  2. streams 336,776 flights into it as small upserts, and on the way sends a tenth of them again with changed
     delays,
  3. kills the writing process once in the middle (SIGKILL) and goes on after the last acknowledged row,
- 4. lets another process replay what is still in the WAL and flush it,
- 5. reads the table back with pylance, an implementation that shares no code with Headwater's write tier,
-    and compares every row with what was sent last.
+ 4. asks, from another process and while the stream runs, for a row that was acknowledged a moment ago,
+ 5. lets another process replay what is still in the WAL and flush it,
+ 6. reads the table back with `headwater scan`, and with pylance, an implementation that shares no code with
+    Headwater's write tier, and compares every row with what was sent last.
 
 Any difference, and any row lost or doubled, ends it with an error.
 """
@@ -45,6 +46,8 @@ ROWS_PER_WRITE = 100
 ROWS_PER_MEMTABLE = 50_000
 # The share of the stream after which the writer is killed.
 KILL_AFTER = 0.45
+# And the share after which a reader asks for the newest row.
+READ_AFTER = 0.7
 
 
 def say(text: str) -> None:
@@ -81,10 +84,10 @@ def write_ndjson(rows: pa.Table, path: pathlib.Path) -> None:
             file.write(json.dumps(row) + "\n")
 
 
-def write_stream(flights: pa.Table, folder: pathlib.Path) -> int:
-    """Writes the stream as files whose names sort in the order they are sent. Returns its rows."""
+def write_stream(flights: pa.Table, folder: pathlib.Path) -> pa.Table:
+    """Writes the stream as files whose names sort in the order they are sent. Returns the keys it sends."""
     folder.mkdir()
-    sent = 0
+    sent = []
     late = flights.slice(0, 0)
     for number, first_row in enumerate(range(0, flights.num_rows, ROWS_PER_FILE)):
         part = flights.slice(first_row, ROWS_PER_FILE)
@@ -92,10 +95,10 @@ def write_stream(flights: pa.Table, folder: pathlib.Path) -> int:
         corrections = pa.concat_tables([late, soon])
         pq.write_table(part, folder / f"{number:03}-a-flights.parquet", compression="zstd")
         write_ndjson(corrections, folder / f"{number:03}-b-corrections.ndjson")
-        sent += part.num_rows + corrections.num_rows
+        sent += [part.select(KEY), corrections.select(KEY)]
         late = next_late
     write_ndjson(late, folder / "999-corrections.ndjson")
-    return sent + late.num_rows
+    return pa.concat_tables([*sent, late.select(KEY)])
 
 
 def expected_rows(flights: pa.Table) -> pa.Table:
@@ -158,15 +161,33 @@ def ingest_and_kill(command: Command, stream: pathlib.Path, total: int) -> tuple
     return acknowledged, seconds
 
 
-def ingest_rest(command: Command, stream: pathlib.Path, skip_rows: int) -> dict:
-    """Ingests from a row on to the end; returns the last event."""
+def ingest_rest(command: Command, stream: pathlib.Path, skip_rows: int, keys: pa.Table) -> dict:
+    """Ingests from a row on to the end, and reads beside it; returns the last event."""
     process = command.ingest(stream, skip_rows)
-    last = {}
+    last, asked = {}, False
     for event in events(process):
         last = event
+        acknowledged = skip_rows + event["rows_acknowledged"]
+        if not asked and acknowledged >= READ_AFTER * keys.num_rows:
+            asked = True
+            read_beside_the_writer(command, keys, acknowledged)
     if process.wait() != 0 or last.get("event") != "done":
         fail(f"the second writer ended with {process.returncode}: {last}")
     return last
+
+
+def read_beside_the_writer(command: Command, keys: pa.Table, acknowledged: int) -> None:
+    """Asks for the row acknowledged last, from another process, while the writer goes on."""
+    key = ",".join(str(keys.column(name)[acknowledged - 1]) for name in KEY)
+    say(f"While it runs, row {acknowledged:,} of the stream, acknowledged a moment ago:")
+    say(f"$ headwater get flights {key}")
+    started = time.monotonic()
+    shown = command.run("get", key, "--format", "json", quiet=True).splitlines()
+    if len(shown) != 1:
+        fail(f"{len(shown)} rows came back for a key that was acknowledged")
+    row = json.loads(shown[0])
+    say(f"{json.dumps(row)[:100]}…")
+    say(f"(a process of its own, in {time.monotonic() - started:.2f} s; the writer was not disturbed)")
 
 
 # --- reading back ---------------------------------------------------------------------------------
@@ -180,9 +201,24 @@ def check_rows(table: pathlib.Path, report: dict, expected: pa.Table) -> None:
     problems = [problem for shard in report["shards"] for problem in shard["problems"]]
     if problems:
         fail(f"`headwater inspect` found {problems}")
-    found = lsm.scanner(str(table), report).to_table().select(expected.column_names).cast(expected.schema)
+    compare(lsm.scanner(str(table), report).to_table(), expected, "pylance")
+
+
+def check_own_read(command: Command, expected: pa.Table) -> None:
+    """The same through `headwater count` and `headwater scan`."""
+    counted = json.loads(command.run("count", "--format", "json", quiet=True))["rows"]
+    if counted != ROWS:
+        fail(f"`headwater count` says {counted:,} rows, expected {ROWS:,}")
+    scan = [command.binary, "scan", command.table, "--format", "arrow"]
+    done = subprocess.run(scan, stdout=subprocess.PIPE, check=True)
+    compare(pa.ipc.open_stream(done.stdout).read_all(), expected, "headwater scan")
+
+
+def compare(found: pa.Table, expected: pa.Table, reader: str) -> None:
+    """Row by row and column by column."""
+    found = found.select(expected.column_names).cast(expected.schema)
     if found.num_rows != ROWS:
-        fail(f"pylance reads {found.num_rows:,} rows, expected {ROWS:,}")
+        fail(f"{reader} reads {found.num_rows:,} rows, expected {ROWS:,}")
     order = [(name, "ascending") for name in KEY]
     found, expected = found.sort_by(order).combine_chunks(), expected.sort_by(order).combine_chunks()
     for name in expected.column_names:
@@ -191,13 +227,14 @@ def check_rows(table: pathlib.Path, report: dict, expected: pa.Table) -> None:
             row = differs[0] if differs else 0
             shown = found.slice(row, 1).to_pylist(), expected.slice(row, 1).to_pylist()
             say(f"read      {shown[0]}\nexpected  {shown[1]}")
-            fail(f"column {name} differs in {len(differs):,} rows; the first is shown above")
+            fail(f"{reader}: column {name} differs in {len(differs):,} rows; the first is shown above")
 
 
 def demonstrate(command: Command, folder: pathlib.Path) -> None:
     flights = pq.read_table(FLIGHTS)
     stream = folder / "stream"
-    total = write_stream(flights, stream)
+    keys = write_stream(flights, stream)
+    total = keys.num_rows
     again = total - ROWS
     say(f"The stream has {total:,} rows: {ROWS:,} flights, {again:,} of them again with changed delays.")
 
@@ -215,8 +252,11 @@ def demonstrate(command: Command, folder: pathlib.Path) -> None:
         fail("the WAL has fewer rows than were acknowledged")
 
     say(f"\n$ headwater ingest --skip-rows {acknowledged}, to the end")
-    done = ingest_rest(command, stream, acknowledged)
+    done = ingest_rest(command, stream, acknowledged, keys)
     say(f"{done['rows_acknowledged']:,} rows acknowledged in {done['seconds']:.1f} s.")
+
+    check_own_read(command, expected_rows(flights))
+    say("`headwater scan` reads every row, base, SSTables and WAL together, each with its newest values.")
 
     say("\n$ headwater flush")
     command.run("flush")
@@ -226,6 +266,7 @@ def demonstrate(command: Command, folder: pathlib.Path) -> None:
     report = command.inspect()
     started = time.monotonic()
     check_rows(command.table, report, expected_rows(flights))
+    check_own_read(command, expected_rows(flights))
     read_seconds = time.monotonic() - started
 
     rows, seconds = acknowledged + done["rows_acknowledged"], seconds + done["seconds"]
@@ -236,7 +277,7 @@ def demonstrate(command: Command, folder: pathlib.Path) -> None:
     say(f"acknowledged   {rows:,} rows, {rate:,.0f} rows/s ({later:,.0f} after the crash)")
     say(f"PUTs           {puts:,} WAL entries, {rows / puts:,.0f} rows each")
     say(f"generations    {generations}")
-    say(f"read back      {ROWS:,} live rows by pylance's LsmScanner, each with its newest values")
+    say(f"read back      {ROWS:,} live rows, each with its newest values, by `headwater scan` and by pylance")
     say(f"               (read and compared in {read_seconds:.1f} s)")
 
 

@@ -3,7 +3,7 @@ one and by the example.
 
 `headwater inspect TABLE --format json` lists shards and the SSTables their newest manifests name; pylance
 itself cannot list them. Rows that are still in the WAL only are not read this way: `headwater flush TABLE`
-first, or let pylance take the shard over (take_over.py).
+first, or let pylance's `mem_wal_writer` take the shard over (`open_writer` in obey.py).
 """
 
 import json

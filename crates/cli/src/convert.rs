@@ -2,8 +2,8 @@
 //!
 //! Owns: [`Fit`]. A column is taken when its type is the table's, or when every value of its type is a value
 //! of the table's: wider integers and floats, finer timestamps of the same zone, wider decimals, other
-//! encodings of text and bytes, lists and structs of such. Anything else is refused by name: nothing is cast
-//! silently at a loss.
+//! encodings of text and bytes, lists, structs and maps of such. Metadata of nested fields does not count:
+//! the table's carry their ids. Anything else is refused by name: nothing is cast silently at a loss.
 
 use std::sync::Arc;
 
@@ -142,7 +142,7 @@ fn first_null(column: &dyn Array) -> Option<usize> {
 pub fn fits(from: &DataType, to: &DataType) -> bool {
     use DataType::{
         Binary, BinaryView, Decimal128, Decimal256, Dictionary, FixedSizeBinary, FixedSizeList, LargeBinary,
-        LargeList, LargeUtf8, List, Null, Struct, Timestamp, Utf8, Utf8View,
+        LargeList, LargeUtf8, List, Map, Null, Struct, Timestamp, Utf8, Utf8View,
     };
     match (from, to) {
         _ if from == to => true,
@@ -167,6 +167,13 @@ pub fn fits(from: &DataType, to: &DataType) -> bool {
             };
             from.len() == to.len() && from.iter().zip(to).all(same)
         }
+        // What the key and the value of a map are called differs from writer to writer.
+        (Map(from, sorted), Map(to, to_sorted)) => match (from.data_type(), to.data_type()) {
+            (Struct(from), Struct(to)) if sorted == to_sorted && from.len() == to.len() => {
+                from.iter().zip(to).all(|(from, to)| fits(from.data_type(), to.data_type()))
+            }
+            _ => false,
+        },
         _ => number_fits(from, to),
     }
 }

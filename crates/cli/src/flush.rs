@@ -1,11 +1,12 @@
 //! `headwater flush`: takes every shard over, replays its WAL, and publishes what it holds as SSTables.
 
 use clap::Args;
-use headwater::{ShardSettings, Table};
+use headwater::{EnvRef, Kind, Request, ShardSettings, Table};
 
 use crate::Global;
 use crate::error::Failure;
 use crate::output;
+use crate::progress;
 
 /// Claims every shard of the table, so a writer that runs elsewhere is fenced.
 #[derive(Debug, Args)]
@@ -16,18 +17,33 @@ pub struct FlushArgs {
 
 pub async fn run(global: &Global, args: &FlushArgs) -> Result<(), Failure> {
     let env = global.env();
-    let table = Table::open(&args.table, global.open_options(&env, ShardSettings::default())?).await?;
-    let end = flush(&table).await;
+    let options = global.open_options(&args.table, &env, ShardSettings::default())?;
+    let table = Table::open(&args.table, options).await?;
+    let end = flush(&table, &env).await;
     let closed = table.close().await;
     let shards = end?;
     closed?;
     report(global, &table, shards)
 }
 
-async fn flush(table: &Table) -> Result<usize, Failure> {
-    let shards = table.open_shards().await?;
-    table.flush().await?;
+async fn flush(table: &Table, env: &EnvRef) -> Result<usize, Failure> {
+    let shards = progress::shown(env, || replaying(table), table.open_shards()).await?;
+    progress::shown(env, || flushing(table, shards), table.flush()).await?;
     Ok(shards)
+}
+
+fn replaying(table: &Table) -> String {
+    let read = table.stats().requests.get(Request::Get, Kind::Wal).requests;
+    format!("replaying the WAL: {} read", output::entries(read))
+}
+
+fn flushing(table: &Table, shards: usize) -> String {
+    let published: u64 = table.stats().shards.values().map(|shard| shard.counters.flushes).sum();
+    format!(
+        "flushing {}: {} published",
+        output::counted(shards as u64, "shard"),
+        output::counted(published, "SSTable")
+    )
 }
 
 fn report(global: &Global, table: &Table, shards: usize) -> Result<(), Failure> {

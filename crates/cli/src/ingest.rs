@@ -12,24 +12,29 @@ use clap::Args;
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
 use headwater::settings::SettingsText;
-use headwater::{EnvRef, Error, ShardSettings, Table, TableAck, TableStats, TableTicket};
+use headwater::{EnvRef, Error, Kind, Request, Table, TableAck, TableStats, TableTicket};
 use tokio::sync::mpsc::Receiver;
 
 use crate::error::Failure;
 use crate::input::{self, Chunk, FileFormat, InputError, Reading};
 use crate::output;
 use crate::progress::{self, Acknowledged, Event, Progress, Summary};
+use crate::signals::{Stop, Stops};
 use crate::{Format, Global};
 
 /// Rows are acknowledged once they are in the WAL on storage; at the end what is in memory becomes SSTables.
 /// Types of the files must be those of the table, or such that no value is lost: narrower integers and
-/// floats, coarser timestamps, other encodings of text. Integers, say, are never taken for text.
+/// floats, coarser timestamps, other encodings of text. Integers, say, are never taken for text. Values of
+/// NDJSON are held to the same: an integer column takes 12, but neither "12" nor 12.5 nor 12.0.
+///
+/// On SIGINT (ctrl-c), SIGTERM or SIGHUP what is on its way is waited for and flushed; a second signal stops
+/// at once.
 #[derive(Debug, Args)]
 pub struct IngestArgs {
     /// Path or URI of the table
     table: String,
     /// Files, globs, or - for standard input
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", required = true)]
     inputs: Vec<String>,
     /// Format of all inputs; told from their names and contents when left out
     #[arg(long, value_enum, value_name = "FORMAT")]
@@ -58,9 +63,11 @@ pub struct IngestArgs {
 }
 
 pub async fn run(global: &Global, args: &IngestArgs) -> Result<(), Failure> {
-    let options = global.open_options(&global.env(), settings(args)?)?;
-    let sources = input::sources(&args.inputs)?;
     let env = global.env();
+    let settings = settings(args)?;
+    let mut options = global.open_options(&args.table, &env, settings.build()?)?;
+    options.given = settings.given().clone();
+    let sources = input::sources(&args.inputs)?;
     let table = Table::open(&args.table, options).await?;
     let reading = Reading {
         schema: table.schema(),
@@ -69,6 +76,7 @@ pub async fn run(global: &Global, args: &IngestArgs) -> Result<(), Failure> {
         skip_rows: args.skip_rows,
     };
     let chunks = input::start(sources, reading).map_err(|error| Failure::io("the reading thread", &error))?;
+    let stops = Stops::listen().map_err(|error| Failure::io("signals", &error))?;
     let progress = Progress::new(env.clone(), args.format, args.skip_rows);
     let mut ingest = Ingest {
         table: &table,
@@ -77,27 +85,19 @@ pub async fn run(global: &Global, args: &IngestArgs) -> Result<(), Failure> {
         progress,
         done: Acknowledged::default(),
         failure: None,
-        interrupts: 0,
+        stops,
+        stopped: Vec::new(),
     };
     let pumped = ingest.pump(chunks).await;
     let seconds = ingest.progress.seconds();
     ingest.progress.flushing();
-    // An abandoned table has no shards left to count.
-    let abandoned = (args.no_flush || ingest.interrupts > 1).then(|| table.stats());
-    let closed = match &abandoned {
-        Some(_) => {
-            table.abandon();
-            Ok(())
-        }
-        None => table.close().await,
-    };
+    let (closed, stats) = ingest.close(args.no_flush).await;
     ingest.progress.end();
     let failure = ingest.failure.take().or(pumped.err()).or(closed.err().map(Failure::from));
-    let stats = abandoned.unwrap_or_else(|| table.stats());
     finish(global, args, &ingest, &stats, seconds, failure)
 }
 
-fn settings(args: &IngestArgs) -> Result<ShardSettings, Failure> {
+fn settings(args: &IngestArgs) -> Result<SettingsText, Failure> {
     let mut settings = SettingsText::defaults()?;
     if let Some(path) = &args.settings {
         let name = path.display().to_string();
@@ -109,7 +109,7 @@ fn settings(args: &IngestArgs) -> Result<ShardSettings, Failure> {
     for pair in &args.set {
         settings.set_pair(pair)?;
     }
-    Ok(settings.build()?)
+    Ok(settings)
 }
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -134,7 +134,9 @@ struct Ingest<'a> {
     done: Acknowledged,
     /// The first failure in the order of the rows.
     failure: Option<Failure>,
-    interrupts: u32,
+    stops: Stops,
+    /// Signals that came.
+    stopped: Vec<Stop>,
 }
 
 impl<'a> Ingest<'a> {
@@ -144,18 +146,14 @@ impl<'a> Ingest<'a> {
         let mut reading = true;
         let mut sending: Option<Sending<'a>> = None;
         let mut acks = Acks::new();
-        let mut interrupt = Box::pin(tokio::signal::ctrl_c());
         while reading || sending.is_some() || !acks.is_empty() {
             let room = sending.is_none() && acks.len() < self.in_flight;
             tokio::select! {
-                _ = &mut interrupt => {
-                    interrupt.set(tokio::signal::ctrl_c());
-                    self.interrupts += 1;
+                stop = self.stops.next() => {
                     reading = false;
-                    if self.interrupts > 1 {
+                    if self.is_final(stop, "waiting for the rows on their way") {
                         return Ok(());
                     }
-                    output::note("stopping: waiting for the rows on their way; ctrl-c again to stop at once");
                 }
                 Some((write, ack)) = acks.next(), if !acks.is_empty() => self.acknowledge(write, ack.err())?,
                 (write, sent) = now(&mut sending), if sending.is_some() => {
@@ -174,11 +172,48 @@ impl<'a> Ingest<'a> {
                     }
                     None => reading = false,
                 },
-                () = self.env.sleep(progress::EVERY) => self.progress.update(self.done)?,
+                () = self.env.sleep(progress::EVERY) => self.show()?,
             }
             reading = reading && self.failure.is_none();
         }
         Ok(())
+    }
+
+    /// Counts a signal to stop: whether it is the second one, after which nothing is waited for. After the
+    /// first one it is said what `work` goes on.
+    fn is_final(&mut self, stop: Stop, work: &str) -> bool {
+        self.stopped.push(stop);
+        if self.stopped.len() > 1 {
+            return true;
+        }
+        output::note(&format!("stopping after {stop}: {work}; a second signal stops at once"));
+        false
+    }
+
+    fn show(&mut self) -> Result<(), Failure> {
+        if self.done.rows == 0 {
+            let requests = self.table.stats().requests;
+            self.progress.opening(requests.get(Request::Get, Kind::Wal).requests);
+        }
+        self.progress.update(self.done)
+    }
+
+    /// Flushes and closes the table; leaves what is in memory to the WAL if asked to, or told twice to stop.
+    async fn close(&mut self, no_flush: bool) -> (Result<(), Error>, TableStats) {
+        if !no_flush && self.stopped.len() < 2 {
+            let table = self.table;
+            let mut closing = Box::pin(table.close());
+            loop {
+                tokio::select! {
+                    closed = &mut closing => return (closed, table.stats()),
+                    stop = self.stops.next() => if self.is_final(stop, "flushing") { break },
+                }
+            }
+        }
+        // An abandoned table has no shards left to count.
+        let stats = self.table.stats();
+        self.table.abandon();
+        (Ok(()), stats)
     }
 
     fn send(&self, chunk: Chunk) -> Sending<'a> {
@@ -245,25 +280,30 @@ fn finish(
         puts: sum(|shard| shard.counters.wal_entries),
         generations: sum(|shard| shard.counters.flushes),
         fsync: !global.no_fsync,
-        interrupted: ingest.interrupts > 0,
+        interrupted: !ingest.stopped.is_empty(),
     };
     match args.format {
         Format::Json => ingest.progress.print(&Event::Done(&summary))?,
         Format::Human => print(&summary)?,
     }
-    if summary.interrupted {
-        let progress = go_on(done.rows, skip_rows, &Failure::Interrupted);
-        return Err(Failure::After { failure: Box::new(Failure::Interrupted), progress });
+    if let Some(stop) = ingest.stopped.first() {
+        let failure = Failure::Stopped(*stop);
+        let progress = go_on(done.rows, skip_rows, &failure);
+        return Err(Failure::After { failure: Box::new(failure), progress });
     }
     Ok(())
 }
 
 /// How far it came, and how to go on from there.
 fn go_on(rows: u64, skip_rows: u64, failure: &Failure) -> String {
-    let mut text = format!(
-        "{} acknowledged before that; to go on from there: --skip-rows {skip_rows}",
-        output::counted(rows, "row"),
-    );
+    // With nothing done there is nothing to go on from but the same command.
+    let mut text = match rows {
+        0 => "no rows were acknowledged before that".to_owned(),
+        rows => format!(
+            "{} acknowledged before that; to go on from there: --skip-rows {skip_rows}",
+            output::counted(rows, "row"),
+        ),
+    };
     if matches!(failure, Failure::Input(InputError { row: Some(_), .. })) {
         text.push_str(&format!(" (and to leave the bad row out: --skip-rows {})", skip_rows + 1));
     }

@@ -1,7 +1,5 @@
 //! `headwater init`: gives a Lance table a write tier, or creates a new table with a file's schema and one.
 
-use std::path::PathBuf;
-
 use arrow_schema::{DataType, Field, Schema};
 use clap::Args;
 use headwater::{Error, ShardSettings, Sharding, Table, TableError};
@@ -19,7 +17,7 @@ pub struct InitArgs {
     /// Create the table, empty, with this file's columns (Parquet; of NDJSON the first 10,000 rows are looked
     /// at)
     #[arg(long, value_name = "FILE")]
-    schema: Option<PathBuf>,
+    schema: Option<String>,
     /// Format of the schema file, when its name does not tell
     #[arg(long, value_enum, value_name = "FORMAT", requires = "schema")]
     input_format: Option<FileFormat>,
@@ -37,10 +35,11 @@ pub struct InitArgs {
 pub async fn run(global: &Global, args: &InitArgs) -> Result<(), Failure> {
     let sharding = sharding(args)?;
     let env = global.env();
-    let options = global.open_options(&env, ShardSettings::default())?;
+    let options = global.open_options(&args.table, &env, ShardSettings::default())?;
     let table = match &args.schema {
         Some(file) => {
-            let schema = for_table(&input::schema_of(file, args.input_format)?, &args.key);
+            let file = input::local_path(file)?;
+            let schema = for_table(&input::schema_of(&file, args.input_format)?, &args.key);
             Table::create(&args.table, &schema, &args.key, &sharding, options).await?
         }
         None => Table::init(&args.table, &args.key, &sharding, options)

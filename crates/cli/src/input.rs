@@ -16,8 +16,10 @@ use arrow_schema::{Schema, SchemaRef};
 use bytes::Bytes;
 use clap::ValueEnum;
 use tokio::sync::mpsc;
+use url::Url;
 
-use crate::ndjson::{self, Ndjson};
+use crate::ndjson::{self, BYTE_ORDER_MARK, Ndjson};
+use crate::output;
 use crate::parquet_file::{self, ParquetFile};
 
 /// How many batches are read ahead of the writer.
@@ -138,26 +140,48 @@ pub struct Reading {
     pub skip_rows: u64,
 }
 
-/// The files that arguments name: paths, globs (in order of name) and `-` for standard input; standard input
-/// when there are no arguments.
+/// The files that arguments name: paths, globs (in order of name), either as `file:///` too, and `-` for
+/// standard input.
 pub fn sources(arguments: &[String]) -> Result<Vec<Source>, InputError> {
     let mut sources = Vec::new();
     for argument in arguments {
         if argument == STDIN {
             sources.push(Source::Stdin);
-        } else if Path::new(argument).exists() || !argument.contains(['*', '?', '[']) {
-            sources.push(file(PathBuf::from(argument))?);
-        } else {
-            sources.extend(matches(argument)?);
+            continue;
         }
-    }
-    if sources.is_empty() {
-        sources.push(Source::Stdin);
+        let path = local_path(argument)?;
+        match path.to_str().filter(|pattern| !path.exists() && pattern.contains(['*', '?', '['])) {
+            Some(pattern) => sources.extend(matches(pattern)?),
+            None => sources.push(file(path)?),
+        }
     }
     if sources.iter().filter(|source| **source == Source::Stdin).count() > 1 {
         return Err(InputError::of_file(STDIN, "standard input can be read only once"));
     }
     Ok(sources)
+}
+
+/// The path of a file given as a path or as a `file:///` URL.
+pub fn local_path(argument: &str) -> Result<PathBuf, InputError> {
+    let scheme = argument.split_once("://").map(|(scheme, _)| scheme);
+    let Some(scheme) = scheme.filter(|_| !Path::new(argument).exists()) else {
+        return Ok(PathBuf::from(argument));
+    };
+    if !scheme.eq_ignore_ascii_case("file") {
+        return Err(InputError::of_file(
+            argument,
+            "input files are read from local disk: download it first, or pipe it in and give - as the file",
+        ));
+    }
+    // In a name these begin no query and no fragment.
+    let url = argument.replace('?', "%3F").replace('#', "%23");
+    let path = Url::parse(&url).ok().and_then(|url| url.to_file_path().ok());
+    path.ok_or_else(|| {
+        InputError::of_file(
+            argument,
+            "it has no absolute path: write file:///absolute/path, with three slashes, or a plain path",
+        )
+    })
 }
 
 fn file(path: PathBuf) -> Result<Source, InputError> {
@@ -220,7 +244,10 @@ fn read_all(
     }
     if skip > 0 {
         let (wanted, there) = (reading.skip_rows, reading.skip_rows - skip);
-        let reason = format!("--skip-rows {wanted} is more than the {there} rows there are");
+        let reason = format!(
+            "only {} to read, fewer than --skip-rows {wanted} leaves out: is the number of this input?",
+            output::counted(there, "row")
+        );
         let names = sources.iter().map(Source::name).collect::<Vec<_>>().join(", ");
         return Err(InputError::of_file(&names, reason));
     }
@@ -287,6 +314,7 @@ fn file_format(path: &Path, file: &mut File, asked: Option<FileFormat>) -> Resul
     match begin.first() {
         _ if begin == PARQUET_MAGIC => Ok(FileFormat::Parquet),
         Some(b'{') => Ok(FileFormat::Ndjson),
+        _ if begin.starts_with(BYTE_ORDER_MARK) => Ok(FileFormat::Ndjson),
         _ => Err(InputError::of_file(
             &name,
             "its format is not to be told; say --input-format parquet or ndjson",

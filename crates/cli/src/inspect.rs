@@ -8,6 +8,7 @@ use headwater::inspect::report::{LeftOver, ShardReport, ShardingReport};
 
 use crate::error::Failure;
 use crate::output::{self, bytes, count, counted};
+use crate::progress;
 use crate::{Format, Global};
 
 /// Reads the newest manifests and every WAL entry; writes nothing and disturbs no writer.
@@ -21,7 +22,10 @@ pub struct InspectArgs {
 }
 
 pub async fn run(global: &Global, args: &InspectArgs) -> Result<(), Failure> {
-    let report = headwater::inspect::inspect(&args.table, &global.table_options()?, global.env()).await?;
+    let (options, env) = (global.table_options(&args.table)?, global.env());
+    let inspecting = headwater::inspect::inspect(&args.table, &options, env.clone());
+    let what = || "reading manifests and WAL entries".to_owned();
+    let report = progress::shown(&env, what, inspecting).await?;
     match args.format {
         Format::Json => output::json(&report),
         Format::Human => output::line(human(&report).trim_end()),
@@ -125,11 +129,12 @@ fn wal_line(shard: &ShardReport) -> String {
     let (Some(first), Some(last)) = (wal.first, wal.last) else { return "  WAL       empty".to_owned() };
     let sentinels = match wal.sentinels {
         0 => String::new(),
+        1 => ", 1 of them a fence".to_owned(),
         sentinels => format!(", {} of them fences", count(sentinels)),
     };
     format!(
         "  WAL       {} ({first} to {last}{sentinels}), {}, {}; not yet flushed: {}",
-        if wal.entries == 1 { "1 entry".to_owned() } else { format!("{} entries", count(wal.entries)) },
+        output::entries(wal.entries),
         bytes(wal.bytes),
         counted(wal.rows, "row"),
         counted(wal.unflushed_rows, "row"),

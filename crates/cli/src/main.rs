@@ -1,21 +1,32 @@
 //! The `headwater` command: one file a command, no logic of its own beyond files, text and terminals.
 //!
-//! Owns: arguments, reading input files ([`input`]), what is printed ([`output`]) and exit codes. Does not
-//! own: anything a program could want without a terminal; that is the `headwater` library.
+//! Owns: arguments, reading input files ([`input`]), what is printed ([`output`], [`rows_out`]) and exit
+//! codes. Does not own: anything a program could want without a terminal; that is the `headwater` library.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+//! Exit codes: 0 done, 1 failed, 2 wrong usage, 128 and the number of the signal when one ended it (130 for
+//! ctrl-c).
 
 mod convert;
+mod count;
+mod delete;
 mod error;
 mod flush;
+mod get;
 mod ingest;
 mod init;
 mod input;
 mod inspect;
+mod json_values;
+mod keys_in;
 mod ndjson;
 mod output;
 mod parquet_file;
 mod progress;
+mod rows_out;
+mod scan;
+mod signals;
+mod storage;
+mod verify;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -58,10 +69,32 @@ enum Command {
     Init(init::InitArgs),
     /// Stream rows of Parquet or NDJSON files into a table as small durable writes
     Ingest(ingest::IngestArgs),
+    /// Print rows of a table: base, SSTables and WAL together
+    ///
+    /// Sees every row that was acknowledged when it starts. Claims no shard: rows of writers that are running
+    /// are read from storage, and the writers are not disturbed.
+    Scan(scan::ScanArgs),
+    /// Print the rows of some keys, wherever they are
+    ///
+    /// Sees every row that was acknowledged when it starts. Claims no shard: rows of writers that are running
+    /// are read from storage, and the writers are not disturbed.
+    Get(get::GetArgs),
+    /// Print how many rows a table has, or how many of them a condition holds for
+    ///
+    /// Counts every row that was acknowledged when it starts. Claims no shard: rows of writers that are
+    /// running are read from storage, and the writers are not disturbed.
+    Count(count::CountArgs),
+    /// Delete rows by their keys, or those a condition finds
+    ///
+    /// Deletes are durable and visible when it ends, and like any write they claim the shards of their keys:
+    /// a writer of these that runs elsewhere is fenced.
+    Delete(delete::DeleteArgs),
     /// Turn what the WAL holds into SSTables
     Flush(flush::FlushArgs),
     /// Show shards, manifests, WAL entries, SSTables and left-overs
     Inspect(inspect::InspectArgs),
+    /// Check everything on storage against the invariants: WAL, manifests, SSTables, base
+    Verify(verify::VerifyArgs),
 }
 
 /// How results are printed.
@@ -69,6 +102,8 @@ enum Command {
 enum Format {
     /// For people
     #[default]
+    // 0.1 called it `human`; scripts may still.
+    #[value(name = "table", alias = "human")]
     Human,
     /// For scripts
     Json,
@@ -79,21 +114,20 @@ impl Global {
         Arc::new(TokioEnv::new())
     }
 
-    fn table_options(&self) -> Result<TableOptions, Failure> {
-        let mut options = TableOptions { fsync: !self.no_fsync, ..TableOptions::default() };
-        for pair in &self.storage_options {
-            let (key, value) = pair.split_once('=').ok_or_else(|| {
-                Failure::usage(format!("--storage-option {pair}: a value is missing; write KEY=VALUE"))
-            })?;
-            options.storage_options.insert(key.trim().to_owned(), value.to_owned());
-        }
-        Ok(options)
+    fn table_options(&self, table: &str) -> Result<TableOptions, Failure> {
+        let variable = |name: &str| std::env::var(name).ok();
+        storage::table_options(table, &self.storage_options, self.no_fsync, variable)
     }
 
-    fn open_options(&self, env: &EnvRef, settings: ShardSettings) -> Result<OpenOptions, Failure> {
+    fn open_options(
+        &self,
+        table: &str,
+        env: &EnvRef,
+        settings: ShardSettings,
+    ) -> Result<OpenOptions, Failure> {
         Ok(OpenOptions {
             settings,
-            table: self.table_options()?,
+            table: self.table_options(table)?,
             env: Some(env.clone()),
             ..OpenOptions::default()
         })
@@ -121,8 +155,13 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
     match &cli.command {
         Command::Init(args) => init::run(&cli.global, args).await,
         Command::Ingest(args) => ingest::run(&cli.global, args).await,
+        Command::Scan(args) => scan::run(&cli.global, args).await,
+        Command::Get(args) => get::run(&cli.global, args).await,
+        Command::Count(args) => count::run(&cli.global, args).await,
+        Command::Delete(args) => delete::run(&cli.global, args).await,
         Command::Flush(args) => flush::run(&cli.global, args).await,
         Command::Inspect(args) => inspect::run(&cli.global, args).await,
+        Command::Verify(args) => verify::run(&cli.global, args).await,
     }
 }
 

@@ -1,31 +1,37 @@
 //! Rows of a file with one JSON object a line.
 //!
-//! Owns: splitting into lines, decoding in batches, and finding the line at fault. Blank lines are no rows.
-//! The rows before a bad line are handed over first, so that everything before it can be acknowledged.
+//! Owns: splitting into lines, decoding in batches, and finding the line at fault. Does not own: which values
+//! a column takes ([`crate::json_values`]). Blank lines are no rows, and a byte order mark at the beginning
+//! is passed over. The rows before a bad line are handed over first, so that everything before it can be
+//! acknowledged.
 
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Chain, Cursor, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_json::ReaderBuilder;
 use arrow_json::reader::infer_json_schema;
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 
 use crate::convert::Fit;
 use crate::input::{Chunk, FileReader, InputError, Reading};
+use crate::json_values::{Fault, JsonValues};
 
 /// Longest line, in bytes: a file without line ends is not read into memory whole.
 const MAX_LINE: u64 = 64 << 20;
 /// Rows looked at to find the columns of a file.
 const INFER_ROWS: usize = 10_000;
+/// The byte order mark that some editors put at the beginning of UTF-8.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// An NDJSON file being read.
 #[derive(Debug)]
 pub struct Ndjson<R> {
-    input: R,
+    input: Text<R>,
     name: Arc<str>,
     schema: SchemaRef,
+    values: JsonValues,
     fit: Fit,
     batch_rows: usize,
     lines: Lines,
@@ -75,9 +81,19 @@ impl<R: BufRead> Ndjson<R> {
         let fields = reading.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let fit = Fit::new(&name, &schema, &reading.schema)?;
-        let lines = Lines::default();
-        let batch_rows = reading.batch_rows;
-        let mut file = Self { input, name, schema, fit, batch_rows, lines, line: 0, row: 0, failed: None };
+        let input = without_mark(input).map_err(|error| InputError::of_file(&name, error.to_string()))?;
+        let mut file = Self {
+            input,
+            name,
+            values: JsonValues::new(schema.fields().clone()),
+            schema,
+            fit,
+            batch_rows: reading.batch_rows,
+            lines: Lines::default(),
+            line: 0,
+            row: 0,
+            failed: None,
+        };
         while file.row < skip && file.read_line()? {
             file.row += file.lines.rows.len() as u64;
             file.lines.clear();
@@ -115,26 +131,21 @@ impl<R: BufRead> Ndjson<R> {
     /// The lines in hand as rows; those before the first bad line, which is then remembered as what failed.
     fn decode(&mut self) -> Result<Option<RecordBatch>, InputError> {
         let rows = self.lines.rows.len();
-        if let Ok(Some(batch)) = decode(&self.schema, &self.lines.text, rows) {
+        if self.lines.rows.iter().all(|row| self.values.check(self.lines.of(row)).is_ok())
+            && let Ok(Some(batch)) = decode(&self.schema, &self.lines.text, rows)
+        {
             return Ok(Some(batch));
         }
-        let bad = self.lines.rows.iter().enumerate().find_map(|(row, line)| {
-            let decoded = decode(&self.schema, self.lines.of(line), 1);
-            let reason = match decoded {
-                Ok(Some(_)) => return None,
-                Ok(None) => "not exactly one JSON object".to_owned(),
-                Err(ArrowError::JsonError(reason)) => reason,
-                Err(error) => error.to_string(),
-            };
-            Some((row, line.line, reason))
-        });
-        let Some((row, line, reason)) = bad else {
+        let mut lines = self.lines.rows.iter().enumerate();
+        let bad = lines.find_map(|(row, line)| Some((row, line.line, self.fault(self.lines.of(line))?)));
+        let Some((row, line, Fault { column, reason })) = bad else {
             return Err(InputError::of_file(
                 &self.name,
                 "lines that decode one by one do not decode together",
             ));
         };
-        let error = InputError { row: Some(self.row + row as u64), ..self.at_line(line, reason) };
+        let row_in_file = Some(self.row + row as u64);
+        let error = InputError { row: row_in_file, column, ..self.at_line(line, reason) };
         if row == 0 {
             return Err(error);
         }
@@ -142,6 +153,47 @@ impl<R: BufRead> Ndjson<R> {
         let good = decode(&self.schema, self.lines.before(row), row);
         good.map_err(|error| InputError::of_file(&self.name, error.to_string()))
     }
+
+    /// What is wrong with one line: a value that does not fit its column, else what the decoder says.
+    fn fault(&self, line: &[u8]) -> Option<Fault> {
+        let reason = match decode(&self.schema, line, 1) {
+            Ok(Some(_)) => None,
+            Ok(None) => Some("not exactly one JSON object".to_owned()),
+            Err(ArrowError::JsonError(reason)) => Some(reason),
+            Err(error) => Some(error.to_string()),
+        };
+        match (self.values.check(line), reason) {
+            (Err(fault @ Fault { column: Some(_), .. }), _) => Some(fault),
+            (Err(_), Some(reason)) => Some(Fault { column: None, reason }),
+            (Err(fault), None) => Some(fault),
+            // It is JSON, so what is wrong is what some value looks like, such as a date.
+            (Ok(()), Some(reason)) => Some(Fault { column: self.undecodable(line), reason }),
+            (Ok(()), None) => None,
+        }
+    }
+
+    /// The first column whose value in `line` the decoder does not take.
+    fn undecodable(&self, line: &[u8]) -> Option<String> {
+        let alone = |field: &Arc<Field>| {
+            let builder = ReaderBuilder::new(Arc::new(Schema::new(vec![field.clone()])));
+            let mut decoder = builder.with_batch_size(1).build_decoder()?;
+            decoder.decode(line)?;
+            decoder.flush()
+        };
+        self.schema.fields().iter().find(|field| alone(field).is_err()).map(|field| field.name().clone())
+    }
+}
+
+type Text<R> = Chain<Cursor<Vec<u8>>, R>;
+
+/// `input` without a byte order mark at its beginning.
+fn without_mark<R: BufRead>(mut input: R) -> io::Result<Text<R>> {
+    let mut begin = Vec::with_capacity(BYTE_ORDER_MARK.len());
+    (&mut input).take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut begin)?;
+    if begin == BYTE_ORDER_MARK {
+        begin.clear();
+    }
+    Ok(Cursor::new(begin).chain(input))
 }
 
 impl<R: BufRead> FileReader for Ndjson<R> {
@@ -198,8 +250,10 @@ fn decode(schema: &SchemaRef, text: &[u8], rows: usize) -> Result<Option<RecordB
 
 /// The columns of an NDJSON file, as its first rows have them. All may hold nulls.
 pub fn schema(input: impl BufRead, name: &str) -> Result<Schema, InputError> {
-    let (schema, _rows) = infer_json_schema(input, Some(INFER_ROWS))
-        .map_err(|error| InputError::of_file(name, format!("its columns cannot be told: {error}")))?;
+    let untold = |error: String| InputError::of_file(name, format!("its columns cannot be told: {error}"));
+    let input = without_mark(input).map_err(|error| untold(error.to_string()))?;
+    let (schema, _rows) =
+        infer_json_schema(input, Some(INFER_ROWS)).map_err(|error| untold(error.to_string()))?;
     if schema.fields().is_empty() {
         return Err(InputError::of_file(name, "it has no rows to tell its columns from"));
     }

@@ -75,6 +75,11 @@ pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", count(number))
 }
 
+/// WAL entries, as `1 entry` or `2 entries`.
+pub fn entries(number: u64) -> String {
+    if number == 1 { "1 entry".to_owned() } else { format!("{} entries", count(number)) }
+}
+
 /// Said wherever rows are written without syncing files.
 pub const NOT_SYNCED: &str =
     "files are not synced to disk (--no-fsync): a power cut can lose acknowledged rows";

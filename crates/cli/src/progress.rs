@@ -1,6 +1,9 @@
-//! How far an ingest is: a bar for people on a terminal, lines of JSON for scripts, nothing otherwise.
+//! How far a command is: a line for people on a terminal, lines of JSON for scripts that ingest, nothing
+//! otherwise.
 
+use std::future::Future;
 use std::io::IsTerminal;
+use std::pin::pin;
 use std::time::Duration;
 
 use headwater::EnvRef;
@@ -70,7 +73,7 @@ pub struct Summary {
     pub generations: u64,
     /// Whether files are synced to disk before rows are acknowledged.
     pub fsync: bool,
-    /// Whether ctrl-c ended it.
+    /// Whether a signal ended it.
     pub interrupted: bool,
 }
 
@@ -88,7 +91,8 @@ pub struct Progress {
 
 impl Progress {
     pub fn new(env: EnvRef, format: Format, skipped: u64) -> Self {
-        let bar = (format == Format::Human && std::io::stderr().is_terminal()).then(bar);
+        let shows = format == Format::Human && is_terminal();
+        let bar = shows.then(|| spinner("{spinner} {human_pos} rows acknowledged, {msg}, {elapsed}"));
         let now = env.now();
         Self { env, format, skipped, bar, started: now, shown: Acknowledged::default(), shown_at: now }
     }
@@ -116,6 +120,14 @@ impl Progress {
         Ok(())
     }
 
+    /// Says that nothing is acknowledged yet because shards are being opened, for which so many WAL entries
+    /// were read.
+    pub fn opening(&self, entries_read: u64) {
+        if let Some(bar) = self.bar.as_ref().filter(|_| entries_read > 0) {
+            bar.set_message(format!("replaying the WAL: {} read", output::entries(entries_read)));
+        }
+    }
+
     /// Seconds since the start.
     pub fn seconds(&self) -> f64 {
         self.env.now().saturating_sub(self.started).as_secs_f64()
@@ -141,9 +153,32 @@ impl Progress {
     }
 }
 
-fn bar() -> ProgressBar {
+/// Does `work` while a line on the terminal says what it is (asked for again and again) and how long it has
+/// taken. Without a terminal nothing is said.
+pub async fn shown<T>(env: &EnvRef, what: impl Fn() -> String, work: impl Future<Output = T>) -> T {
+    if !is_terminal() {
+        return work.await;
+    }
+    let bar = spinner("{spinner} {msg}, {elapsed}");
+    let mut work = pin!(work);
+    let done = loop {
+        bar.set_message(what());
+        tokio::select! {
+            done = &mut work => break done,
+            () = env.sleep(EVERY) => {}
+        }
+    };
+    bar.finish_and_clear();
+    done
+}
+
+fn is_terminal() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+fn spinner(template: &str) -> ProgressBar {
     let bar = ProgressBar::new_spinner();
-    let style = ProgressStyle::with_template("{spinner} {human_pos} rows acknowledged, {msg}, {elapsed}");
+    let style = ProgressStyle::with_template(template);
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
     bar.enable_steady_tick(EVERY);
     bar

@@ -20,6 +20,13 @@ pub enum ShardError {
         /// What is wrong, and what to do.
         reason: String,
     },
+    /// The table's columns changed while rows of the former ones were in memory: they cannot be flushed, and
+    /// the writer has stopped. The rows stay in the WAL.
+    #[error("{reason}")]
+    SchemaChanged {
+        /// What differs, and what to do.
+        reason: String,
+    },
     /// Another writer has claimed the shard. This writer is done: nothing it holds unacknowledged was
     /// acknowledged.
     #[error(
@@ -131,6 +138,15 @@ impl ShardError {
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Backpressure { .. } | Self::Unavailable { .. } | Self::SnapshotExpired { .. })
     }
+
+    /// Whether opening the shard again in this process can cure what stopped its writer. Storage that
+    /// failed, was full, or left an outcome unknown: yes, for replay finds out what is durable. Not a
+    /// fence: the shard is another writer's now, and taking it back is for people to decide. Not damage on
+    /// storage, rows no index takes, or columns that changed: the next writer meets them too. Not a broken
+    /// invariant or a panic: a fault of this program is not to be hidden.
+    pub fn is_cured_by_reopening(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::UnknownOutcome { .. } | Self::Conflict { .. })
+    }
 }
 
 impl From<InvalidInput> for ShardError {
@@ -155,6 +171,7 @@ impl From<TableError> for ShardError {
     fn from(error: TableError) -> Self {
         match error {
             TableError::Invalid { reason } => Self::Invalid { reason },
+            TableError::SchemaChanged { reason } => Self::SchemaChanged { reason },
             TableError::Corrupt { path, reason } => Self::Corrupt { path, reason },
             TableError::NotFound { .. } | TableError::Unavailable { .. } => {
                 Self::Unavailable { reason: error.to_string() }

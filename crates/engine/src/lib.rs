@@ -2,7 +2,7 @@
 //!
 //! Folders are the path of a row: [`ingest`] shapes it, [`wal`] makes it durable, [`memtable`] makes it
 //! visible, [`freeze`] and [`flush`] turn a memtable into an SSTable, [`manifest`] names it, [`snapshot`]
-//! reads it, and [`shard`] holds the one task that does all of this, event by event.
+//! and [`shadow`] read it, and [`shard`] holds the one task that does all of this, event by event.
 //!
 //! Does not own: any file format (`headwater-format`), any object-store request (`headwater-store`), any
 //! Lance file (behind [`table::TableIo`]) or search index (behind [`index::MemIndex`]).
@@ -18,6 +18,7 @@ pub mod manifest;
 pub mod memtable;
 pub mod plants;
 pub mod settings;
+pub mod shadow;
 pub mod shard;
 pub mod snapshot;
 pub mod table;

@@ -4,6 +4,9 @@
 //! which are handed over as `ShardParts`. The freeze defaults are what the reference implementation can
 //! replay at *its* own defaults; raise them when takeover by it does not matter.
 
+use std::time::Duration;
+
+use headwater_store::RetryPolicy;
 use serde::{Deserialize, Serialize};
 
 /// The smallest `wal.max_entry_bytes`: below it ordinary single rows would be refused.
@@ -26,7 +29,7 @@ pub struct ShardSettings {
     /// When writers wait, and how long.
     pub backpressure: BackpressureSettings,
     /// How storage requests are retried.
-    pub retry: RetrySettings,
+    pub retry: RetryPolicy,
     /// How long reads are served.
     pub reads: ReadSettings,
 }
@@ -142,26 +145,6 @@ impl Default for BackpressureSettings {
     }
 }
 
-/// How storage requests are retried: exponential backoff with full jitter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RetrySettings {
-    /// Attempts of one request, the first included.
-    pub max_attempts: u32,
-    /// Milliseconds before the second attempt, before jitter; doubled each time.
-    pub base_ms: u64,
-    /// The longest wait between two attempts, in milliseconds.
-    pub cap_ms: u64,
-    /// Milliseconds all attempts of a request may take together.
-    pub budget_ms: u64,
-}
-
-impl Default for RetrySettings {
-    fn default() -> Self {
-        Self { max_attempts: 10, base_ms: 50, cap_ms: 5_000, budget_ms: 30_000 }
-    }
-}
-
 /// How long reads are served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -202,9 +185,10 @@ impl ShardSettings {
         at_least("flush.close_attempts", u64::from(self.flush.close_attempts), 1)?;
         at_least("backpressure.max_frozen", self.backpressure.max_frozen as u64, 1)?;
         at_least("retry.max_attempts", u64::from(self.retry.max_attempts), 1)?;
-        at_least("retry.base_ms", self.retry.base_ms, 1)?;
-        at_least("retry.cap_ms", self.retry.cap_ms, self.retry.base_ms)?;
-        at_least("retry.budget_ms", self.retry.budget_ms, 1)?;
+        let base_ms = millis(self.retry.base);
+        at_least("retry.base_ms", base_ms, 1)?;
+        at_least("retry.cap_ms", millis(self.retry.cap), base_ms)?;
+        at_least("retry.budget_ms", millis(self.retry.budget), 1)?;
         at_least("reads.epoch_confirm_ms", self.reads.epoch_confirm_ms, 1)?;
         at_least("reads.snapshot_max_age_ms", self.reads.snapshot_max_age_ms, 1)
     }
@@ -226,6 +210,10 @@ impl ShardSettings {
         at_most("wal.linger_ms", self.wal.linger_ms, MAX_LINGER_MS)?;
         at_least("wal.replay_parallelism", self.wal.replay_parallelism as u64, 1)
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn at_least(setting: &'static str, value: u64, least: u64) -> Result<(), InvalidSetting> {

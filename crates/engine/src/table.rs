@@ -47,8 +47,8 @@ pub trait TableIo: std::fmt::Debug + Send + Sync + 'static {
 
     /// Writes `frozen` as the SSTable directory `name` (`{8 hex}_gen_{generation}`) of `shard`: data file
     /// with all physical rows in insert order, deletion vector, key sidecar with every row, bloom filter,
-    /// table manifest last. On return every file is durable and nothing names the directory yet. A failed
-    /// attempt leaves its directory behind; the next attempt uses a new name.
+    /// table manifest last. On return every file is durable and nothing names the directory yet. What a
+    /// failed attempt leaves behind nothing will name; the next attempt uses a new name.
     ///
     /// # Errors
     /// [`TableError::Invalid`] when `frozen` has no rows, or rows that are not durable or not applied to an
@@ -118,6 +118,12 @@ pub enum TableError {
     #[error("{reason}")]
     Invalid {
         /// What is wrong, and what to do.
+        reason: String,
+    },
+    /// The table has other columns than the rows to be written; trying again will not help.
+    #[error("{reason}")]
+    SchemaChanged {
+        /// What differs, and what to do.
         reason: String,
     },
     /// A file that should be there is not.

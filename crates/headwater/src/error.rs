@@ -7,6 +7,7 @@
 use headwater_engine::error::ShardError;
 use headwater_engine::table::TableError;
 use headwater_format::coord::ShardId;
+use headwater_query::QueryError;
 use headwater_store::StoreError;
 
 /// Why a table could not do what was asked.
@@ -14,7 +15,7 @@ use headwater_store::StoreError;
 #[non_exhaustive]
 pub enum Error {
     /// The base table or its MemWAL index: missing, not initialised, or not to be read.
-    #[error("table {table}: {source}")]
+    #[error("{}", of_table(table, source))]
     Table {
         /// Address of the table.
         table: String,
@@ -22,7 +23,7 @@ pub enum Error {
         source: std::sync::Arc<TableError>,
     },
     /// One shard could not do it. Nothing is said about other shards.
-    #[error("shard {shard} of table {table}: {source}")]
+    #[error("{}", of_shard(table, *shard, source))]
     Shard {
         /// Address of the table.
         table: String,
@@ -65,6 +66,14 @@ pub enum Error {
         /// What is wrong with it, and which settings there are nearby.
         reason: String,
     },
+    /// An option for the object store that nobody reads.
+    #[error("storage option {name}: {reason}")]
+    StorageOption {
+        /// The option.
+        name: String,
+        /// What is wrong with it, and which options there are nearby.
+        reason: String,
+    },
     /// Object storage, asked directly (by `inspect`).
     #[error("storage of table {table}: {source}")]
     Storage {
@@ -72,6 +81,14 @@ pub enum Error {
         table: String,
         /// What it said.
         source: std::sync::Arc<StoreError>,
+    },
+    /// A read that could not be answered.
+    #[error("table {table}: {source}")]
+    Read {
+        /// Address of the table.
+        table: String,
+        /// Why not.
+        source: std::sync::Arc<QueryError>,
     },
     /// The table was closed in this process; open it again.
     #[error("table {table} was closed; open it again")]
@@ -105,6 +122,10 @@ impl Error {
         Self::Storage { table: table.to_owned(), source: std::sync::Arc::new(source) }
     }
 
+    pub(crate) fn read(table: &str, source: QueryError) -> Self {
+        Self::Read { table: table.to_owned(), source: std::sync::Arc::new(source) }
+    }
+
     /// What the shard said, when it was (first of all) a shard.
     pub fn shard_error(&self) -> Option<&ShardError> {
         match self {
@@ -120,8 +141,11 @@ impl Error {
             Self::Table { source, .. } => source.is_retryable(),
             Self::Storage { source, .. } => source.is_retryable(),
             Self::Shard { source, .. } => source.is_retryable(),
+            Self::Read { source, .. } => source.is_retryable(),
             Self::Put { failures, .. } => failures.iter().all(|failure| failure.error.is_retryable()),
-            Self::Rows { .. } | Self::Setting { .. } | Self::Closed { .. } => false,
+            Self::Rows { .. } | Self::Setting { .. } | Self::StorageOption { .. } | Self::Closed { .. } => {
+                false
+            }
         }
     }
 
@@ -132,6 +156,30 @@ impl Error {
             Self::Put { .. } => Some("write the same batch again: on a table with a key that is safe"),
             _ => self.shard_error().and_then(shard_advice),
         }
+    }
+}
+
+fn of_table(table: &str, source: &TableError) -> String {
+    match source {
+        TableError::NotFound { path } if path.trim_end_matches('/') == table.trim_end_matches('/') => {
+            format!("there is no Lance table at {table}")
+        }
+        _ => format!("table {table}: {source}"),
+    }
+}
+
+/// Names the shard once: most errors of a shard do it themselves.
+fn of_shard(table: &str, shard: ShardId, source: &ShardError) -> String {
+    use ShardError as E;
+    match source {
+        E::Fenced { .. }
+        | E::Poisoned { .. }
+        | E::Backpressure { .. }
+        | E::Conflict { .. }
+        | E::Sealed { .. }
+        | E::Closed { .. }
+        | E::SnapshotExpired { .. } => format!("table {table}: {source}"),
+        _ => format!("shard {shard} of table {table}: {source}"),
     }
 }
 
@@ -146,6 +194,9 @@ fn shard_advice(error: &ShardError) -> Option<&'static str> {
             Some("every acknowledged row is in the WAL; it is replayed when the table is opened again")
         }
         ShardError::Backpressure { .. } => Some("write slower, or give the process more memory"),
+        ShardError::Fenced { .. } | ShardError::Conflict { .. } => {
+            Some("another process writes this shard, and a shard has one writer: stop one of the two")
+        }
         _ => None,
     }
 }

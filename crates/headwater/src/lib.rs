@@ -5,30 +5,34 @@
 //!
 //! ```no_run
 //! # async fn example(batch: arrow_array::RecordBatch) -> Result<(), headwater::Error> {
-//! use headwater::{OpenOptions, ReadLevel, Table};
+//! use headwater::{OpenOptions, Table};
 //!
 //! let table = Table::open("/data/flights", OpenOptions::default()).await?;
 //! table.put(batch).await?; // durable: every successor will replay it
-//! let snapshot = table.snapshot(ReadLevel::Durable).await?;
-//! println!("{} rows in memory", snapshot.live_rows()?.len());
+//! println!("{} rows, this one among them", table.count(None).await?);
 //! table.close().await // flushes what is in memory
 //! # }
 //! ```
 //!
 //! Owns: tables as people use them ([`Table`]), routing of rows to shards, the life of open shards, settings
-//! as text ([`settings`]), and a look at what is on storage ([`inspect`]). Does not own: anything of a single
-//! shard (`headwater-engine`), file formats (`headwater-format`, `headwater-lance`), or terminals and
-//! processes (`headwater-cli`).
+//! as text ([`settings`]), a look at what is on storage ([`inspect`]), and whether it is sound ([`verify`]).
+//! Does not own: anything of a single shard (`headwater-engine`), file formats (`headwater-format`,
+//! `headwater-lance`), or terminals and processes (`headwater-cli`).
 
 mod error;
 pub mod inspect;
+mod nearest;
 mod options;
+mod read;
 pub mod router;
 pub mod settings;
 mod shards;
 mod snapshot;
+mod storage;
 mod table;
 mod ticket;
+pub mod verify;
+mod writer_defaults;
 
 pub use error::{Error, PutFailure};
 pub use options::OpenOptions;
@@ -44,5 +48,6 @@ pub use headwater_engine::snapshot::{ReadLevel, ShardSnapshot};
 pub use headwater_engine::table::TableError;
 pub use headwater_format::coord;
 pub use headwater_lance::{Connection, MemWal, ShardInfo, ShardValue, Sharding, TableOptions};
+pub use headwater_query::{GetRequest, QueryError, ReadSnapshot, ScanRequest, SendableRecordBatchStream};
 pub use headwater_store::env::{Env, EnvRef, TokioEnv};
 pub use headwater_store::{Kind, MeterSnapshot, Request, RetryPolicy, StoreError};

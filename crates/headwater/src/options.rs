@@ -3,6 +3,7 @@
 //! Owns: [`OpenOptions`]: settings (plain data) beside components (environment, indexes). Does not own: what
 //! they mean to a shard (`headwater_engine::settings`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use headwater_engine::budget::MemoryBudget;
@@ -20,6 +21,9 @@ pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 pub struct OpenOptions {
     /// When to freeze, how large WAL entries get, how long to wait: see [`ShardSettings`].
     pub settings: ShardSettings,
+    /// Dotted names of the settings that were chosen on purpose ([`crate::settings::SettingsText::given`]). A
+    /// table may record settings for its writers; those fill in all others.
+    pub given: BTreeSet<String>,
     /// How to reach the table's files: credentials and fsync. Its `retry` is taken from `settings.retry`.
     pub table: TableOptions,
     /// Caches and object-store clients, shared by tables opened with clones of one connection.
@@ -39,6 +43,7 @@ impl Default for OpenOptions {
     fn default() -> Self {
         Self {
             settings: ShardSettings::default(),
+            given: BTreeSet::new(),
             table: TableOptions::default(),
             connection: Connection::default(),
             memory: None,

@@ -142,7 +142,7 @@ pub(crate) fn active_shards(
 }
 
 /// The value a manifest records; none when it records none, as the reference leaves it on sharded tables.
-fn recorded_value(mem_wal: &MemWal, manifest: &ShardManifest) -> Option<ShardValue> {
+pub(crate) fn recorded_value(mem_wal: &MemWal, manifest: &ShardManifest) -> Option<ShardValue> {
     let entry = manifest.shard_field_values.values().next();
     match &mem_wal.sharding {
         Sharding::Unsharded => Some(ShardValue::Unsharded),

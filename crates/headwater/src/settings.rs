@@ -4,19 +4,20 @@
 //! format: a caller parses its file into a tree and merges it. Called by the `headwater` command and by
 //! servers.
 
+use std::collections::BTreeSet;
+
 use headwater_engine::settings::{InvalidSetting, ShardSettings};
 use serde_json::Value;
 
 use crate::error::Error;
-
-/// How many known settings an error about an unknown one lists.
-const NEAR: usize = 4;
+use crate::nearest::nearest;
 
 /// Shard settings under construction, from the defaults on. A later value of a setting replaces an earlier
 /// one.
 #[derive(Clone, Debug)]
 pub struct SettingsText {
     tree: Value,
+    given: BTreeSet<String>,
 }
 
 impl SettingsText {
@@ -26,8 +27,21 @@ impl SettingsText {
     /// [`Error::Setting`] if the defaults could not be written as a tree, which would be a fault of
     /// this library.
     pub fn defaults() -> Result<Self, Error> {
-        let tree = serde_json::to_value(ShardSettings::default()).map_err(|error| unreadable("", &error))?;
-        Ok(Self { tree })
+        Self::of(&ShardSettings::default())
+    }
+
+    /// From `settings` on, none of them taken for given.
+    ///
+    /// # Errors
+    /// As [`SettingsText::defaults`].
+    pub(crate) fn of(settings: &ShardSettings) -> Result<Self, Error> {
+        let tree = serde_json::to_value(settings).map_err(|error| unreadable("", &error))?;
+        Ok(Self { tree, given: BTreeSet::new() })
+    }
+
+    /// Dotted names of the settings that were given, for [`OpenOptions::given`](crate::OpenOptions::given).
+    pub fn given(&self) -> &BTreeSet<String> {
+        &self.given
     }
 
     /// Dotted names of all settings, in the order of the alphabet.
@@ -86,14 +100,13 @@ impl SettingsText {
             }
             return Err(unreadable(name, &error));
         }
+        self.given.insert(name.to_owned());
         Ok(())
     }
 
     fn unknown(&self, name: &str) -> Error {
-        let mut known = self.names();
-        known.sort_by_cached_key(|candidate| distance(name, candidate));
-        known.truncate(NEAR);
-        setting(name, &format!("there is no such setting; near it are {}", known.join(", ")))
+        let near = nearest(self.names(), |known| distance(name, known));
+        setting(name, &format!("there is no such setting; near it are {near}"))
     }
 
     /// The settings, checked as a whole.
@@ -101,10 +114,21 @@ impl SettingsText {
     /// # Errors
     /// [`Error::Setting`] naming the setting out of its limits.
     pub fn build(&self) -> Result<ShardSettings, Error> {
-        let settings: ShardSettings =
-            serde_json::from_value(self.tree.clone()).map_err(|error| unreadable("", &error))?;
+        let settings = self.unchecked()?;
         settings.validate().map_err(refused)?;
         Ok(settings)
+    }
+}
+
+impl SettingsText {
+    /// One setting.
+    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
+        self.tree.pointer(&format!("/{}", name.replace('.', "/")))
+    }
+
+    /// The settings as they are, their relations unchecked.
+    pub(crate) fn unchecked(&self) -> Result<ShardSettings, Error> {
+        serde_json::from_value(self.tree.clone()).map_err(|error| unreadable("", &error))
     }
 }
 

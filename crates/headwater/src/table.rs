@@ -4,9 +4,8 @@
 //! not own: the base table (`headwater-lance`), what happens inside a shard (`headwater-engine`). Keeps: all
 //! rows of a key go to one shard; rows of one shard keep the order of the calls that wrote them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
@@ -19,14 +18,17 @@ use headwater_format::coord::{Generation, ShardId};
 use headwater_format::key::KeySchema;
 use headwater_format::schema::KEY_POSITION;
 use headwater_lance::{LanceTable, MemWal, Sharding};
-use headwater_store::{MeterSnapshot, RetryPolicy, Store};
+use headwater_query::ReadCache;
+use headwater_store::{MeterSnapshot, Store};
 
 use crate::error::Error;
 use crate::options::OpenOptions;
 use crate::router::{self, Part, Router};
 use crate::shards::{Common, Shards};
 use crate::snapshot::TableSnapshot;
+use crate::storage;
 use crate::ticket::{SentPart, TableAck, TableTicket, ticket_of};
+use crate::writer_defaults;
 
 /// A table with a write tier, open for writing. Shards are claimed when the first row for them arrives, or by
 /// [`Table::open_shards`]; a claim fences the writer that had the shard before (P7).
@@ -34,13 +36,14 @@ use crate::ticket::{SentPart, TableAck, TableTicket, ticket_of};
 pub struct Table {
     lance: Arc<LanceTable>,
     router: Router,
-    shards: Shards,
+    pub(crate) shards: Shards,
+    pub(crate) reads: Arc<ReadCache>,
 }
 
 /// Numbers about a table, for people and dashboards. Works whatever state the shards are in.
 #[derive(Clone, Debug)]
 pub struct TableStats {
-    /// Each shard this process writes.
+    /// Each shard this process writes. Counters begin anew when a shard is opened again after a failure.
     pub shards: BTreeMap<ShardId, ShardStats>,
     /// Bytes counted against the memory budget now.
     pub memory_used: u64,
@@ -61,18 +64,18 @@ impl Table {
     /// Opens a table whose write tier was initialised, here or elsewhere. Reads the base; claims nothing.
     ///
     /// # Errors
-    /// [`Error::Setting`] when a setting cannot be; [`Error::Table`] when there is no such table, it
-    /// has no write tier (run [`Table::init`]), or storage does not answer.
+    /// [`Error::Setting`] when a setting cannot be; [`Error::StorageOption`] when nobody reads one;
+    /// [`Error::Table`] when there is no such table, it has no write tier (run [`Table::init`]), or storage
+    /// does not answer.
     pub async fn open(uri: &str, options: OpenOptions) -> Result<Self, Error> {
-        let options = checked(options)?;
-        let lance = LanceTable::open_with(&options.connection, uri, &options.table, options.env()).await;
-        let lance = lance.map_err(|error| Error::table(uri, error))?;
+        let options = checked(uri, options)?;
+        let lance = open_lance(uri, &options).await?;
         let mem_wal = lance.mem_wal().await.map_err(|error| Error::table(uri, error))?;
         let Some(mem_wal) = mem_wal else {
             let reason = "the table has no write tier yet; run `headwater init` or Table::init on it once";
             return Err(Error::table(uri, TableError::invalid(reason)));
         };
-        Ok(Self::assemble(lance, mem_wal, options))
+        Self::assemble(lance, mem_wal, options)
     }
 
     /// Creates a new, empty Lance table at `uri` with `schema`, the columns `key` as its key (none:
@@ -88,13 +91,13 @@ impl Table {
         sharding: &Sharding,
         options: OpenOptions,
     ) -> Result<Self, Error> {
-        let options = checked(options)?;
+        let options = checked(uri, options)?;
         // Before the table exists: one that cannot be sharded this way is not to be left behind.
         check_sharding(schema, key, sharding).map_err(|error| Error::table(uri, error))?;
         let lance =
             LanceTable::create_with(&options.connection, uri, schema, key, &options.table, options.env())
                 .await;
-        let lance = lance.map_err(|error| Error::table(uri, error))?;
+        let lance = storage::opened(&options.connection, uri, &options.table, &options.env(), lance).await?;
         Self::start(lance, sharding, options).await
     }
 
@@ -110,37 +113,40 @@ impl Table {
         sharding: &Sharding,
         options: OpenOptions,
     ) -> Result<Self, Error> {
-        let options = checked(options)?;
+        let options = checked(uri, options)?;
         let table_error = |error| Error::table(uri, error);
         if !key.is_empty() {
             // A key is for good, so whatever else is wrong is to be found first.
-            let existing = LanceTable::open(uri, &options.table, options.env()).await.map_err(table_error)?;
+            let existing = open_lance(uri, &options).await?;
+            check_key(existing.key(), key).map_err(table_error)?;
             check_sharding(&existing.schema(), key, sharding).map_err(table_error)?;
             LanceTable::set_key(uri, key, &options.table, options.env()).await.map_err(table_error)?;
         }
-        let lance = LanceTable::open_with(&options.connection, uri, &options.table, options.env()).await;
-        let lance = lance.map_err(table_error)?;
+        let lance = open_lance(uri, &options).await?;
         Self::start(lance, sharding, options).await
     }
 
     async fn start(lance: Arc<LanceTable>, sharding: &Sharding, options: OpenOptions) -> Result<Self, Error> {
         let mem_wal = lance.init_mem_wal(sharding).await.map_err(|error| Error::table(lance.uri(), error))?;
-        Ok(Self::assemble(lance, mem_wal, options))
+        Self::assemble(lance, mem_wal, options)
     }
 
-    fn assemble(lance: Arc<LanceTable>, mem_wal: MemWal, options: OpenOptions) -> Self {
+    fn assemble(lance: Arc<LanceTable>, mem_wal: MemWal, options: OpenOptions) -> Result<Self, Error> {
+        let settings =
+            writer_defaults::apply(options.settings.clone(), &options.given, &mem_wal.writer_defaults)?;
         let router = Router::new(lance.uri(), lance.schema(), mem_wal.sharding.clone());
         let (env, budget) = (options.env(), options.memory());
+        let reads = Arc::new(ReadCache::new(&budget));
         let shards = Shards::new(Common {
             lance: lance.clone(),
             mem_wal,
             env,
             budget,
-            settings: options.settings,
+            settings,
             indexes: options.indexes,
             plants: options.plants,
         });
-        Self { lance, router, shards }
+        Ok(Self { lance, router, shards, reads })
     }
 
     /// Address the table was opened at.
@@ -182,6 +188,11 @@ impl Table {
     ///
     /// The rows of one shard are visible whole or not at all (P3). A batch that spans shards is *not* atomic
     /// across them: when one shard fails, the parts of the others stay, and the error says which failed.
+    ///
+    /// A shard that a failure of storage stopped is opened again by the next write to it, unless another
+    /// writer has claimed it meanwhile; what was acknowledged is replayed. While tickets of earlier writes
+    /// to it are held that have not been awaited, writes fail instead, so that none is acknowledged behind
+    /// one that failed.
     ///
     /// # Errors
     /// [`Error::Rows`] for rows that fit no shard, [`Error::Shard`] with one shard's refusal,
@@ -226,16 +237,24 @@ impl Table {
     }
 
     /// Opens, and so claims, every active shard that exists on storage, written here or elsewhere, and
-    /// replays what its WAL holds. Returns how many are open now.
+    /// replays what its WAL holds. One that stopped is opened again as by a write. Returns how many are
+    /// open now.
     ///
     /// # Errors
-    /// [`Error::Table`] when two shards hold one value (both are named), [`Error::Shard`] when one
-    /// cannot be opened.
+    /// [`Error::Table`] when two shards hold one value (both are named) or a shard written elsewhere cannot
+    /// be adopted, [`Error::Shard`] when one cannot be opened.
     pub async fn open_shards(&self) -> Result<usize, Error> {
         self.shards.check_open()?;
         let found = self.lance.shards().await.map_err(|error| Error::table(self.uri(), error))?;
+        let unrecorded: BTreeSet<ShardId> =
+            found.iter().filter(|shard| shard.values().is_empty()).map(|shard| shard.id).collect();
         let active = router::active_shards(self.uri(), self.mem_wal(), found)?;
-        try_join_all(active.iter().map(|id| self.shards.of_id(*id))).await?;
+        let (shards, unrecorded) = (&self.shards, &unrecorded);
+        try_join_all(active.into_iter().map(|id| async move {
+            let shard = shards.of_id(id).await?;
+            if unrecorded.contains(&id) { shards.adopt(id, &shard).await } else { Ok(()) }
+        }))
+        .await?;
         Ok(self.shards.open_now().len())
     }
 
@@ -313,6 +332,26 @@ async fn send(shard: Arc<Shard>, part: Part, rows: Rows) -> SentPart {
     SentPart { shard: id, rows: count, sent }
 }
 
+async fn open_lance(uri: &str, options: &OpenOptions) -> Result<Arc<LanceTable>, Error> {
+    let opened = LanceTable::open_with(&options.connection, uri, &options.table, options.env()).await;
+    storage::opened(&options.connection, uri, &options.table, &options.env(), opened).await
+}
+
+/// Whether a table that has the key `has`, if any, can be asked to have `key`.
+fn check_key(has: Option<&KeySchema>, key: &[String]) -> Result<(), TableError> {
+    let Some(has) = has else { return Ok(()) };
+    let has: Vec<&str> = has.columns().iter().map(|column| column.name.as_str()).collect();
+    if has == key {
+        return Ok(());
+    }
+    Err(TableError::invalid(format!(
+        "the key of the table is ({}), and a key never changes: leave the key out to keep it, or make a new \
+         table with the key ({})",
+        has.join(", "),
+        key.join(", ")
+    )))
+}
+
 /// Whether a table of these columns and this key can be sharded this way.
 fn check_sharding(schema: &Schema, key: &[String], sharding: &Sharding) -> Result<(), TableError> {
     let place = |name: &String| key.iter().position(|column| column == name);
@@ -328,15 +367,10 @@ fn check_sharding(schema: &Schema, key: &[String], sharding: &Sharding) -> Resul
     sharding.check(&schema, key.as_ref())
 }
 
-/// Checks the settings; requests of the table are retried as the settings say.
-fn checked(mut options: OpenOptions) -> Result<OpenOptions, Error> {
+/// Checks the settings and storage options; requests of the table are retried as the settings say.
+fn checked(uri: &str, mut options: OpenOptions) -> Result<OpenOptions, Error> {
     options.settings.validate().map_err(crate::settings::refused)?;
-    let retry = &options.settings.retry;
-    options.table.retry = RetryPolicy {
-        max_attempts: retry.max_attempts,
-        base: Duration::from_millis(retry.base_ms),
-        cap: Duration::from_millis(retry.cap_ms),
-        budget: Duration::from_millis(retry.budget_ms),
-    };
+    storage::check_options(uri, &options.table)?;
+    options.table.retry = options.settings.retry;
     Ok(options)
 }

@@ -67,6 +67,9 @@ pub(crate) async fn ticket_of(table: &str, parts: Vec<SentPart>) -> Result<Table
 
 async fn settle(table: String, parts: Vec<SentPart>) -> Result<TableAck, Error> {
     let shards = parts.len();
+    // One shard's answer may come long before the whole write is told of.
+    let untold: Vec<_> =
+        parts.iter().filter_map(|part| part.sent.as_ref().ok()).map(Ticket::untold).collect();
     let answers = join_all(parts.into_iter().map(|part| async move {
         let answer = match part.sent {
             Ok(ticket) => ticket.await,
@@ -86,6 +89,7 @@ async fn settle(table: String, parts: Vec<SentPart>) -> Result<TableAck, Error> 
             Err(error) => failures.push(PutFailure { shard, rows, error }),
         }
     }
+    drop(untold);
     outcome(&table, shards, ack, failures)
 }
 

@@ -1,6 +1,8 @@
 //! What Lance and the store say, as [`TableError`].
 //!
-//! Decides by the kind of an error and by the storage errors behind it, never by text (P14).
+//! Decides by the kind of an error and by the storage errors behind it, never by text (P14). The places in
+//! Lance's source that its errors end with are left out: they tell a user nothing, and name directories of
+//! the machine that built it.
 
 use std::error::Error as StdError;
 
@@ -10,6 +12,8 @@ use headwater_store::StoreError;
 /// What storage itself reported somewhere behind an error.
 enum Storage {
     NotFound,
+    /// A file where a directory should be.
+    NoDirectory,
     Refused(String),
     Failed(String),
 }
@@ -19,7 +23,7 @@ enum Storage {
 fn storage_cause(error: &(dyn StdError + 'static)) -> Option<Storage> {
     let inner = wrapped(error).or_else(|| error.source());
     match inner.and_then(storage_cause) {
-        Some(definite @ (Storage::NotFound | Storage::Refused(_))) => Some(definite),
+        Some(definite @ (Storage::NotFound | Storage::NoDirectory | Storage::Refused(_))) => Some(definite),
         inner => own_cause(error).or(inner),
     }
 }
@@ -59,8 +63,67 @@ fn object_store_cause(error: &object_store::Error) -> Storage {
         | E::Unauthenticated { .. }
         | E::NotSupported { .. }
         | E::NotImplemented { .. }
-        | E::InvalidPath { .. } => Storage::Refused(error.to_string()),
-        _ => Storage::Failed(error.to_string()),
+        | E::InvalidPath { .. } => Storage::Refused(said(error)),
+        E::Generic { source, .. } if is_of_credentials(source.as_ref()) => {
+            // All that was tried, over many lines.
+            tracing::info!(%error, "no credentials");
+            Storage::Failed(NO_CREDENTIALS.to_owned())
+        }
+        _ => Storage::Failed(said(error)),
+    }
+}
+
+/// What is said where the store has no credentials.
+const NO_CREDENTIALS: &str = "no usable credentials were found: give the storage options aws_access_key_id \
+    and aws_secret_access_key, or have them in the environment or a profile of the AWS tools";
+
+/// Whether Lance's provider of credentials failed: the one place where a store hands on an error of Lance's
+/// own that is about input and output.
+fn is_of_credentials(source: &(dyn StdError + Send + Sync + 'static)) -> bool {
+    matches!(source.downcast_ref::<lance_core::Error>(), Some(lance_core::Error::IO { .. }))
+}
+
+/// What an error says, without the places in Lance's source.
+fn said(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(location) = error.downcast_ref::<lance_core::Error>().and_then(location) {
+            for lead in [", location: ", ", "] {
+                text = text.replace(&format!("{lead}{location}"), "");
+            }
+        }
+        cause = wrapped(error).or_else(|| error.source());
+    }
+    text
+}
+
+/// Where in Lance's source an error was made.
+fn location(error: &lance_core::Error) -> Option<String> {
+    use lance_core::Error as E;
+    match error {
+        E::InvalidInput { location, .. }
+        | E::SchemaMismatch { location, .. }
+        | E::NotSupported { location, .. }
+        | E::CommitConflict { location, .. }
+        | E::IncompatibleTransaction { location, .. }
+        | E::RetryableCommitConflict { location, .. }
+        | E::TooMuchWriteContention { location, .. }
+        | E::Timeout { location, .. }
+        | E::Internal { location, .. }
+        | E::PrerequisiteFailed { location, .. }
+        | E::Unprocessable { location, .. }
+        | E::Arrow { location, .. }
+        | E::Schema { location, .. }
+        | E::IO { location, .. }
+        | E::Index { location, .. }
+        | E::IndexNotFound { location, .. }
+        | E::Wrapped { location, .. }
+        | E::Cloned { location, .. }
+        | E::Execution { location, .. }
+        | E::VersionConflict { location, .. }
+        | E::Namespace { location, .. } => Some(location.to_string()),
+        _ => None,
     }
 }
 
@@ -69,15 +132,19 @@ fn io_cause(error: &std::io::Error) -> Option<Storage> {
     use std::io::ErrorKind as K;
     match error.kind() {
         K::NotFound => Some(Storage::NotFound),
-        K::PermissionDenied | K::ReadOnlyFilesystem => Some(Storage::Refused(error.to_string())),
+        K::NotADirectory => Some(Storage::NoDirectory),
+        K::PermissionDenied | K::ReadOnlyFilesystem => Some(Storage::Refused(said(error))),
         K::UnexpectedEof | K::InvalidData | K::InvalidInput | K::Other => None,
-        _ => Some(Storage::Failed(error.to_string())),
+        _ => Some(Storage::Failed(said(error))),
     }
 }
 
 fn from_storage(path: &str, cause: Storage) -> TableError {
     match cause {
         Storage::NotFound => TableError::NotFound { path: path.to_owned() },
+        Storage::NoDirectory => {
+            TableError::invalid(format!("{path} is a file, or below one: a Lance table is a directory"))
+        }
         Storage::Refused(reason) => TableError::invalid(format!("storage refuses {path}: {reason}")),
         Storage::Failed(reason) => TableError::Unavailable { path: path.to_owned(), reason },
     }
@@ -92,7 +159,7 @@ pub(crate) fn of_table(path: &str, error: lance_core::Error) -> TableError {
             return TableError::NotFound { path: path.to_owned() };
         }
         E::CorruptFile { path: file, source, .. } => {
-            return TableError::Corrupt { path: file.to_string(), reason: source.to_string() };
+            return TableError::Corrupt { path: file.to_string(), reason: said(source.as_ref()) };
         }
         _ => {}
     }
@@ -105,9 +172,9 @@ pub(crate) fn of_table(path: &str, error: lance_core::Error) -> TableError {
         | E::CommitConflict { .. }
         | E::RetryableCommitConflict { .. }
         | E::TooMuchWriteContention { .. } => {
-            TableError::Unavailable { path: path.to_owned(), reason: error.to_string() }
+            TableError::Unavailable { path: path.to_owned(), reason: said(error) }
         }
-        _ => TableError::invalid(format!("{path}: {error}")),
+        _ => TableError::invalid(format!("{path}: {}", said(error))),
     }
 }
 
@@ -120,7 +187,7 @@ pub(crate) fn of_file(path: &str, error: lance_core::Error) -> TableError {
     }
     match storage_cause(error) {
         Some(cause) => from_storage(path, cause),
-        None => TableError::Corrupt { path: path.to_owned(), reason: error.to_string() },
+        None => TableError::Corrupt { path: path.to_owned(), reason: said(error) },
     }
 }
 

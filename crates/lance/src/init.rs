@@ -1,14 +1,15 @@
 //! Giving a table its write tier: one base commit that adds the MemWAL index entry and the key index.
 //!
-//! Owns: [`LanceTable::init_mem_wal`], all its checks, and the incarnation. Does not own: the details message
-//! (`mem_wal`), which column the key index is on (`key_index`). The commit adds nothing that needs a reader
-//! or writer feature flag, so older Lance and LanceDB go on writing the base. Keeps P16: the commit goes onto
-//! the version it was planned on, or is planned again.
+//! Owns: [`LanceTable::init_mem_wal`], all its checks, the sweep of dropped shards, and the incarnation, with
+//! what a table initialised elsewhere lacks. Does not own: the details message (`mem_wal`), which column the
+//! key index is on (`key_index`). The commits add nothing that needs a reader or writer feature flag, so
+//! older Lance and LanceDB go on writing the base. Keeps P10 (only garbage is deleted) and P16: a commit goes
+//! onto the version it was planned on, or is planned again.
 
-use headwater_engine::table::TableError;
-use headwater_format::coord::Generation;
-use headwater_format::path::shard_dir;
-use headwater_format::shard_manifest::ShardStatus;
+use headwater_engine::table::{TableError, TableIo};
+use headwater_format::coord::{Generation, ShardId};
+use headwater_format::path::{parse_sstable_name, shard_dir};
+use headwater_format::shard_manifest::{ShardManifest, ShardStatus};
 use lance::Dataset;
 use lance::dataset::transaction::Operation;
 use lance_table::format::IndexMetadata;
@@ -17,11 +18,10 @@ use uuid::Uuid;
 
 use crate::commit::{Outcome, commit_onto};
 use crate::error;
-use crate::key_index;
+use crate::key_index::{self, Built};
 use crate::mem_wal::{INCARNATION, MemWal, fresh_details};
 use crate::schema::{TableSchema, check_supported};
 use crate::sharding::Sharding;
-use crate::shards::ShardInfo;
 use crate::table::{LanceTable, mem_wal_entry};
 
 /// Plans tried when other commits get in between.
@@ -38,14 +38,16 @@ impl LanceTable {
     /// listed with the rows that are only there); otherwise what storage said.
     pub async fn init_mem_wal(&self, sharding: &Sharding) -> Result<MemWal, TableError> {
         let incarnation = self.env.uuid();
-        let mut unknown = None;
+        let (mut unknown, mut built) = (None, None);
         for _ in 0..ATTEMPTS {
             let (dataset, schema) = self.refresh().await?;
             if let Some(found) = self.initialised(&dataset).await? {
                 return self.conclude(found, incarnation).await;
             }
             self.check_init(&dataset, &schema, sharding).await?;
-            match self.commit_init(&dataset, &schema, sharding, incarnation).await? {
+            built = self.build_key_index(&dataset, &schema, built).await?;
+            let operation = self.plan_init(&dataset, sharding, incarnation, built.as_ref())?;
+            match commit_onto(&dataset, &self.commit_handler, operation).await? {
                 Outcome::Committed(dataset) => {
                     self.adopt(&dataset, &schema);
                     let found = self.initialised(&dataset).await?;
@@ -59,7 +61,8 @@ impl LanceTable {
         Err(self.busy(unknown))
     }
 
-    async fn initialised(&self, dataset: &Dataset) -> Result<Option<MemWal>, TableError> {
+    /// The write tier a version of the base records.
+    pub(crate) async fn initialised(&self, dataset: &Dataset) -> Result<Option<MemWal>, TableError> {
         let details = self.details(dataset).await?;
         details.map(|details| MemWal::read(&details, dataset.schema())).transpose()
     }
@@ -85,18 +88,21 @@ impl LanceTable {
         self.sweep_old_shards().await
     }
 
-    /// Refuses shards of an earlier write tier that hold rows or may be written; removes those that are
-    /// sealed and have no row outside the base.
+    /// Refuses shards of an earlier write tier that hold rows or may be written. Of those that are sealed and
+    /// have no row outside the base it deletes the SSTables nothing names any more; their manifests and their
+    /// WAL stay, for they are what stops a writer of theirs that has slept until now (P7, P10).
     async fn sweep_old_shards(&self) -> Result<(), TableError> {
-        let (mut drained, mut kept) = (Vec::new(), Vec::new());
+        let (mut garbage, mut kept) = (Vec::new(), Vec::new());
         for shard in self.shards().await? {
-            let objects = self.store.list(&shard_dir(shard.id)).await.map_err(error::of_store)?;
-            if objects.is_empty() {
-                continue;
-            }
-            match self.unfolded(&shard).await {
-                Some(description) => kept.push(format!("{} ({description})", shard.id)),
-                None => drained.extend(objects),
+            let against = match &shard.manifest {
+                Ok(Some(manifest)) => self.unfolded(manifest).await,
+                Ok(None) => self.without_manifest(shard.id).await?,
+                Err(error) => Some(error.to_string()),
+            };
+            match (against, shard.manifest) {
+                (Some(against), _) => kept.push(format!("{} ({against})", shard.id)),
+                (None, Ok(Some(manifest))) => garbage.extend(self.unnamed_sstables(&manifest).await?),
+                (None, _) => {}
             }
         }
         if !kept.is_empty() {
@@ -106,19 +112,31 @@ impl LanceTable {
                 kept.join(", ")
             )));
         }
-        for object in drained {
-            self.store.delete(&object.path).await.map_err(error::of_store)?;
+        for (shard, name) in garbage {
+            self.remove_sstable(shard, &name).await?;
         }
         Ok(())
     }
 
-    /// What speaks against removing a shard, for people.
-    async fn unfolded(&self, shard: &ShardInfo) -> Option<String> {
-        let manifest = match &shard.manifest {
-            Ok(Some(manifest)) => manifest,
-            Ok(None) => return Some("no manifest".to_owned()),
-            Err(error) => return Some(error.to_string()),
-        };
+    /// What speaks against going on over a shard that has no manifest, for people. On local disk an empty
+    /// directory is left of a shard whose files somebody removed.
+    async fn without_manifest(&self, shard: ShardId) -> Result<Option<String>, TableError> {
+        let objects = self.store.list(&shard_dir(shard)).await.map_err(error::of_store)?;
+        Ok((!objects.is_empty()).then(|| "no manifest".to_owned()))
+    }
+
+    /// SSTable directories of generations before the current one that the newest manifest does not name.
+    async fn unnamed_sstables(&self, manifest: &ShardManifest) -> Result<Vec<(ShardId, String)>, TableError> {
+        let found = self.list_generations(manifest.shard_id).await?;
+        let unnamed = found.into_iter().filter(|name| {
+            parse_sstable_name(name).is_some_and(|(_, generation)| generation < manifest.current_generation)
+                && manifest.sstables.iter().all(|named| named.path != *name)
+        });
+        Ok(unnamed.map(|name| (manifest.shard_id, name)).collect())
+    }
+
+    /// What speaks against going on over a shard, for people.
+    async fn unfolded(&self, manifest: &ShardManifest) -> Option<String> {
         match self.unfolded_row_count(manifest, Generation::ZERO).await {
             Ok(0) if manifest.status == ShardStatus::Sealed => None,
             Ok(rows) => Some(format!("{rows} rows not in the base")),
@@ -126,28 +144,38 @@ impl LanceTable {
         }
     }
 
-    async fn commit_init(
+    /// The B-tree on the key, durable and not committed yet; `None` when the table needs none.
+    async fn build_key_index(
         &self,
         dataset: &Dataset,
         schema: &TableSchema,
-        sharding: &Sharding,
-        incarnation: Uuid,
-    ) -> Result<Outcome, TableError> {
-        let mut new_indices = Vec::with_capacity(2);
-        if let Some(key) = &schema.key
-            && let Some(index) = key_index::build(dataset, key).await?
-        {
-            self.sync(&format!("_indices/{}", index.uuid)).await?;
-            new_indices.push(index);
+        earlier: Option<Built>,
+    ) -> Result<Option<Built>, TableError> {
+        let Some(key) = &schema.key else { return Ok(None) };
+        let built = key_index::build(dataset, key, earlier).await?;
+        if let Some(built) = &built {
+            self.sync(&format!("_indices/{}", built.index.uuid)).await?;
         }
-        let details = fresh_details(sharding, dataset.schema(), incarnation)?;
-        let entry = new_mem_wal_index_meta(dataset.version_id(), details);
-        new_indices.push(entry.map_err(|error| error::of_table(&self.uri, error))?);
-        let operation = Operation::CreateIndex { new_indices, removed_indices: Vec::new() };
-        commit_onto(dataset, &self.commit_handler, operation).await
+        Ok(built)
     }
 
-    /// The incarnation of the table; one that was initialised elsewhere and has none gets it now.
+    fn plan_init(
+        &self,
+        dataset: &Dataset,
+        sharding: &Sharding,
+        incarnation: Uuid,
+        key_index: Option<&Built>,
+    ) -> Result<Operation, TableError> {
+        let details = fresh_details(sharding, dataset.schema(), incarnation)?;
+        let entry = new_mem_wal_index_meta(dataset.version_id(), details);
+        let entry = entry.map_err(|error| error::of_table(&self.uri, error))?;
+        let new_indices = key_index.map(|built| built.index.clone()).into_iter().chain([entry]).collect();
+        Ok(Operation::CreateIndex { new_indices, removed_indices: Vec::new() })
+    }
+
+    /// The incarnation of the table. One that was initialised elsewhere and has none gets it now, and in the
+    /// same commit the B-tree on its key that shadows, lookups and compaction live on, unless it has one. No
+    /// other index is touched.
     ///
     /// # Errors
     /// [`TableError::Invalid`] when the table lost its write tier meanwhile, or cannot have one of ours;
@@ -158,7 +186,7 @@ impl LanceTable {
             return Ok(incarnation);
         }
         let fresh = self.env.uuid();
-        let mut unknown = None;
+        let (mut unknown, mut built) = (None, None);
         for _ in 0..ATTEMPTS {
             let (dataset, schema) = self.refresh().await?;
             check_supported(dataset.schema(), schema.file_version)?;
@@ -175,7 +203,8 @@ impl LanceTable {
                 self.learn_incarnation(incarnation);
                 return Ok(incarnation);
             }
-            let operation = self.add_incarnation(&dataset, entry, fresh)?;
+            built = self.build_key_index(&dataset, &schema, built).await?;
+            let operation = self.add_incarnation(&dataset, entry, fresh, built.as_ref())?;
             match commit_onto(&dataset, &self.commit_handler, operation).await? {
                 Outcome::Committed(dataset) => self.adopt(&dataset, &schema),
                 Outcome::Moved => {}
@@ -190,6 +219,7 @@ impl LanceTable {
         dataset: &Dataset,
         entry: IndexMetadata,
         incarnation: Uuid,
+        key_index: Option<&Built>,
     ) -> Result<Operation, TableError> {
         let rewritten = || -> lance_core::Result<IndexMetadata> {
             let mut details = load_mem_wal_index_details(entry.clone())?;
@@ -197,9 +227,11 @@ impl LanceTable {
             new_mem_wal_index_meta(dataset.version_id(), details)
         };
         let rewritten = rewritten().map_err(|error| error::of_table(&self.uri, error))?;
-        Ok(Operation::CreateIndex { new_indices: vec![rewritten], removed_indices: vec![entry] })
+        let new_indices = key_index.map(|built| built.index.clone()).into_iter().chain([rewritten]).collect();
+        Ok(Operation::CreateIndex { new_indices, removed_indices: vec![entry] })
     }
 
+    /// What is said after too many commits by others.
     fn busy(&self, last: Option<TableError>) -> TableError {
         last.unwrap_or_else(|| TableError::Unavailable {
             path: self.uri.clone(),

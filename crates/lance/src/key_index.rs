@@ -1,9 +1,11 @@
 //! The B-tree on the key of the base: what looks up base rows by key.
 //!
-//! Owns: which column it is on, and building it. Lance indexes single columns, so a composite key is indexed
-//! on its most selective column and candidates are checked exactly on the rest.
+//! Owns: which column it is on, building it, and whether what was built may still be committed. Lance indexes
+//! single columns, so a composite key is indexed on its most selective column and candidates are checked
+//! exactly on the rest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_ord::partition::partition;
@@ -17,7 +19,7 @@ use lance::index::{CreateIndexBuilder, DatasetIndexExt};
 use lance_core::datatypes::format_field_path;
 use lance_index::IndexType;
 use lance_index::scalar::{BuiltinIndexType, ScalarIndexParams};
-use lance_table::format::IndexMetadata;
+use lance_table::format::{Fragment, IndexMetadata};
 
 use crate::{error, schema};
 
@@ -26,12 +28,34 @@ const NAME: &str = "headwater_key";
 /// Rows looked at to find the most selective column.
 const SAMPLE_ROWS: i64 = 65_536;
 
+/// A key index that is built and not committed yet.
+pub(crate) struct Built {
+    /// What a commit adds to the base.
+    pub index: IndexMetadata,
+    /// What it was built over.
+    fragments: Arc<Vec<Fragment>>,
+}
+
+impl Built {
+    /// Whether every fragment it was built over is part of `dataset` as it was; others are searched flat.
+    fn fits(&self, dataset: &Dataset) -> bool {
+        let now: BTreeMap<u64, &Fragment> =
+            dataset.fragments().iter().map(|fragment| (fragment.id, fragment)).collect();
+        self.fragments.iter().all(|fragment| now.get(&fragment.id).is_some_and(|now| *now == fragment))
+    }
+}
+
 /// Builds the key index of `dataset` without committing it; `None` when there is a B-tree on that column
-/// already.
+/// already. `earlier` is what was built for a commit that others got in before: it is used again where they
+/// only appended, so that a table that is appended to all the time gets its index, however long that takes.
 ///
 /// # Errors
 /// What Lance or storage said.
-pub(crate) async fn build(dataset: &Dataset, key: &KeySchema) -> Result<Option<IndexMetadata>, TableError> {
+pub(crate) async fn build(
+    dataset: &Dataset,
+    key: &KeySchema,
+    earlier: Option<Built>,
+) -> Result<Option<Built>, TableError> {
     let uri = dataset.uri();
     let column = most_selective(dataset, key).await.map_err(|error| error::of_table(uri, error))?;
     let Some(field) = schema::column(dataset.schema(), &column.name) else {
@@ -42,8 +66,15 @@ pub(crate) async fn build(dataset: &Dataset, key: &KeySchema) -> Result<Option<I
         return Ok(None);
     }
     let taken: BTreeSet<&str> = indexes.iter().map(|index| index.name.as_str()).collect();
+    let usable = |built: &Built| {
+        built.index.fields == [field.id] && !taken.contains(built.index.name.as_str()) && built.fits(dataset)
+    };
+    if let Some(earlier) = earlier.filter(usable) {
+        return Ok(Some(earlier));
+    }
     let params = ScalarIndexParams::for_builtin(BuiltinIndexType::BTree);
     let path = format_field_path(&[column.name.as_str()]);
+    let fragments = Arc::clone(dataset.fragments());
     let mut dataset = dataset.clone();
     let has_rows = dataset.count_fragments() > 0;
     let built = CreateIndexBuilder::new(&mut dataset, &[path.as_str()], IndexType::BTree, &params)
@@ -51,7 +82,8 @@ pub(crate) async fn build(dataset: &Dataset, key: &KeySchema) -> Result<Option<I
         .train(has_rows)
         .execute_uncommitted()
         .await;
-    built.map(Some).map_err(|error| error::of_table(uri, error))
+    let index = built.map_err(|error| error::of_table(uri, error))?;
+    Ok(Some(Built { index, fragments }))
 }
 
 /// Whether an index is a B-tree, by the type of its details.

@@ -9,6 +9,7 @@
 //!
 //! Lance encodes and decodes on a tokio runtime, so a [`LanceTable`] is used under `TokioEnv` only.
 
+mod bucket;
 mod commit;
 mod create;
 mod error;
@@ -16,14 +17,22 @@ mod init;
 mod key_index;
 mod location;
 mod mem_wal;
+mod resolve;
 mod schema;
+mod serving;
 mod sharding;
 mod shards;
 mod sstable;
+mod storage_options;
 mod table;
 mod table_io;
+mod verify;
 
-pub use mem_wal::MemWal;
+pub use bucket::bucket_is_missing;
+pub use mem_wal::{INCARNATION, MemWal};
 pub use sharding::{ShardValue, Sharding};
 pub use shards::ShardInfo;
-pub use table::{Connection, LanceTable, TableOptions};
+pub use sstable::{SsTableFiles, retype_batch};
+pub use storage_options::{storage_option_names, takes_storage_option};
+pub use table::{BaseVersion, Connection, LanceTable, TableOptions};
+pub use verify::{BaseCheck, FileFinding, KeyIndexCoverage, SsTableCheck, SsTableContext};

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::sharding::{SPEC_ID, Sharding};
 
 /// Key of the incarnation in `writer_config_defaults` of the MemWAL details.
-pub(crate) const INCARNATION: &str = "headwater.incarnation";
+pub const INCARNATION: &str = "headwater.incarnation";
 
 /// The write tier of a table, as its base records it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -36,7 +36,8 @@ use crate::error;
 use crate::location::normalize;
 use crate::mem_wal::MemWal;
 use crate::schema::TableSchema;
-use crate::sstable::ReaderCache;
+use crate::serving::RecordedValues;
+use crate::sstable::{FailedAttempts, ReaderCache};
 
 /// Bytes of index pages and of file metadata Lance may keep for the tables of one [`Connection`], each.
 const SESSION_CACHE_BYTES: usize = 256 << 20;
@@ -120,6 +121,8 @@ pub struct LanceTable {
     pub(crate) readers: ReaderCache,
     pub(crate) scheduler: Arc<ScanScheduler>,
     pub(crate) sstable_cache: LanceCache,
+    pub(crate) recorded: RecordedValues,
+    pub(crate) failed_attempts: FailedAttempts,
     /// The table's directory, when writes must be synced.
     synced_root: Option<PathBuf>,
     opened: Arc<TableSchema>,
@@ -213,6 +216,8 @@ impl LanceTable {
             readers: ReaderCache::default(),
             scheduler,
             sstable_cache: LanceCache::with_capacity(SSTABLE_CACHE_BYTES),
+            recorded: RecordedValues::default(),
+            failed_attempts: FailedAttempts::default(),
             synced_root: local_dir.filter(|_| options.fsync),
             opened: schema,
             newest: Mutex::new(newest),
@@ -262,15 +267,54 @@ impl LanceTable {
         Ok((dataset, schema))
     }
 
+    /// The newest version of the base, its schema, and its write tier, which must be the one this process
+    /// knows.
+    ///
+    /// # Errors
+    /// [`TableError::Invalid`] when the table is gone, has no write tier any more, or another one; otherwise
+    /// what storage said.
+    pub(crate) async fn current_write_tier(&self) -> Result<(Dataset, Arc<TableSchema>, MemWal), TableError> {
+        let (dataset, schema) = self.refresh().await.map_err(|error| match error {
+            TableError::NotFound { path } => TableError::invalid(format!("the table at {path} is gone")),
+            other => other,
+        })?;
+        let Some(mem_wal) = self.initialised(&dataset).await? else {
+            return Err(TableError::invalid(format!(
+                "the table at {} has no write tier (any more): initialise it before writing",
+                self.uri
+            )));
+        };
+        if self.incarnation().is_some_and(|known| mem_wal.incarnation != Some(known)) {
+            return Err(self.made_anew());
+        }
+        if let Some(found) = mem_wal.incarnation {
+            self.learn_incarnation(found);
+        }
+        Ok((dataset, schema, mem_wal))
+    }
+
+    /// Why a process stops that wrote to an earlier incarnation.
+    pub(crate) fn made_anew(&self) -> TableError {
+        TableError::invalid(format!(
+            "the write tier of the table at {} was made anew since this process opened it: \
+             open the table again",
+            self.uri
+        ))
+    }
+
     /// The newest version this process knows of, without asking storage.
     pub(crate) fn known(&self) -> (Dataset, Arc<TableSchema>) {
         let newest = self.newest.lock();
         (newest.dataset.clone(), Arc::clone(&newest.schema))
     }
 
-    /// Remembers a version that was read or committed.
+    /// Remembers a version that was read or committed, unless a later one is known: requests that overlap end
+    /// in any order, and a shard that has written under a schema must not meet the one before it again.
     pub(crate) fn adopt(&self, dataset: &Dataset, schema: &Arc<TableSchema>) {
         let mut newest = self.newest.lock();
+        if dataset.version_id() < newest.dataset.version_id() {
+            return;
+        }
         newest.dataset = dataset.clone();
         newest.schema = Arc::clone(schema);
     }
@@ -296,6 +340,21 @@ impl LanceTable {
         let Some(root) = &self.synced_root else { return Ok(()) };
         sync_tree(self.env.as_ref(), root.join(directory)).await.map_err(error::of_store)
     }
+}
+
+/// One version of the base, pinned for reading.
+#[derive(Clone, Debug)]
+pub struct BaseVersion {
+    /// The version.
+    pub dataset: Arc<Dataset>,
+    /// Its columns as Lance's readers give them: no field ids, no `_tombstone`.
+    pub columns: SchemaRef,
+    /// What memtables and SSTables of this version have: field ids, non-key columns nullable, `_tombstone`.
+    pub storage: SchemaRef,
+    /// The key; none when the table is append-only.
+    pub key: Option<KeySchema>,
+    /// What it says about the write tier: which generations are part of it.
+    pub mem_wal: MemWal,
 }
 
 /// The index entry that makes a version of a table one with a write tier.

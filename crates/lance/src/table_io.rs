@@ -1,4 +1,7 @@
 //! The engine's seam to tables, on Lance.
+//!
+//! Owns: how [`TableIo`] is answered, and what becomes of a failed attempt's files. Does not own: the files
+//! of an SSTable (`sstable`). Keeps P10: a rejected attempt deletes only its own names.
 
 use std::sync::Arc;
 
@@ -6,17 +9,22 @@ use async_trait::async_trait;
 use headwater_engine::memtable::FrozenMemtable;
 use headwater_engine::table::{BaseTable, SsTableReader, TableError, TableIo, WrittenSsTable};
 use headwater_format::coord::ShardId;
-use headwater_format::path::{parse_sstable_name, shard_dir};
+use headwater_format::path::{parse_sstable_name, shard_dir, sstable_dir};
+use headwater_format::schema::schema_difference;
 use headwater_format::shard_manifest::SsTable;
+use headwater_store::{Register, RetryPolicy};
 
 use crate::error;
-use crate::mem_wal::MemWal;
+use crate::schema::TableSchema;
 use crate::sstable::{self, Layout, OpenFiles, SsTableFiles};
-use crate::table::LanceTable;
+use crate::table::{BaseVersion, LanceTable};
 
 impl LanceTable {
     /// The open SSTable, from the cache or from storage.
-    pub(crate) async fn sstable_files(
+    ///
+    /// # Errors
+    /// [`TableError::NotFound`] when a file is missing, [`TableError::Corrupt`] when one cannot be read.
+    pub async fn sstable_files(
         &self,
         shard: ShardId,
         sstable: &SsTable,
@@ -40,36 +48,91 @@ impl LanceTable {
         let opened = Arc::new(SsTableFiles::open(&open, layout).await?);
         Ok(self.readers.insert(shard, &sstable.path, opened))
     }
+
+    /// The schema of the base, which must be that of `frozen`: a generation of another one would serve wrong
+    /// columns (P15). The version held may be old, so the newest one is asked before anything is refused.
+    async fn schema_for(&self, frozen: &FrozenMemtable) -> Result<Arc<TableSchema>, TableError> {
+        let (_, held) = self.known();
+        if schema_difference(&held.storage, frozen.schema()).is_none() {
+            return Ok(held);
+        }
+        let (_, newest) = self.refresh().await?;
+        match schema_difference(&newest.storage, frozen.schema()) {
+            None => Ok(newest),
+            Some(difference) => {
+                let reason = format!(
+                    "generation {} has not the schema of the table any more: {difference}; writing \
+                     generations over a schema change is not supported yet: its rows stay in the WAL until \
+                     the table is restored to a version with the former schema",
+                    frozen.generation()
+                );
+                Err(TableError::SchemaChanged { reason })
+            }
+        }
+    }
+
+    /// Deletes the directories of failed attempts at `shard`, this one's and earlier ones'. What cannot be
+    /// deleted now is tried again with the next attempt; what this process leaves behind is a left-over.
+    async fn discard_attempts(&self, shard: ShardId) {
+        for name in self.failed_attempts.of(shard) {
+            match self.discard_attempt(shard, &name).await {
+                Ok(()) => self.failed_attempts.forget(shard, &name),
+                Err(error) => {
+                    tracing::warn!(%shard, sstable = name, %error, "cannot delete what a failed flush left");
+                }
+            }
+        }
+    }
+
+    async fn discard_attempt(&self, shard: ShardId, name: &str) -> Result<(), TableError> {
+        // Storage that just failed is asked once: the flush that waits for this is the retry.
+        let once = RetryPolicy { max_attempts: 1, ..self.store.retry() };
+        let store = self.store.clone().with_retry(once);
+        let manifest = Register::for_shard(store, shard).load().await.map_err(error::of_store)?;
+        let named = manifest.is_some_and(|manifest| manifest.sstables.iter().any(|named| named.path == name));
+        // Names are drawn at random, so another writer's may be the same: what a manifest names stays (P10).
+        if named { Ok(()) } else { self.remove_sstable(shard, name).await }
+    }
+
+    /// Deletes the SSTable directory `name` of `shard`, which the caller knows that nothing names or will
+    /// name.
+    pub(crate) async fn remove_sstable(&self, shard: ShardId, name: &str) -> Result<(), TableError> {
+        let path = sstable_dir(shard, name);
+        let directory = path.split('/').fold(self.base.clone(), |above, part| above.join(part));
+        match self.object_store.remove_dir_all(directory).await {
+            Ok(()) => Ok(()),
+            Err(error) => match error::of_table(&path, error) {
+                TableError::NotFound { .. } => Ok(()),
+                other => Err(other),
+            },
+        }
+    }
+}
+
+impl LanceTable {
+    /// Pins the newest version of the base for reading.
+    ///
+    /// # Errors
+    /// [`TableError::Unavailable`] when storage does not answer; [`TableError::Invalid`] when the table is
+    /// gone, has no write tier any more, or another one than when it was opened.
+    pub async fn pin(&self) -> Result<BaseVersion, TableError> {
+        let (dataset, schema, mem_wal) = self.current_write_tier().await?;
+        let columns = Arc::new(arrow_schema::Schema::from(dataset.schema()));
+        let (storage, key) = (Arc::clone(&schema.storage), schema.key.clone());
+        Ok(BaseVersion { dataset: Arc::new(dataset), columns, storage, key, mem_wal })
+    }
+
+    /// What Lance said while the base was read, in the words of the table seam.
+    pub fn base_error(&self, error: lance_core::Error) -> TableError {
+        error::of_table(&self.uri, error)
+    }
 }
 
 #[async_trait]
 impl TableIo for LanceTable {
     async fn base(&self) -> Result<BaseTable, TableError> {
-        let (dataset, schema) = self.refresh().await.map_err(|error| match error {
-            TableError::NotFound { path } => TableError::invalid(format!("the table at {path} is gone")),
-            other => other,
-        })?;
-        let Some(details) = self.details(&dataset).await? else {
-            return Err(TableError::invalid(format!(
-                "the table at {} has no write tier (any more): initialise it before writing",
-                self.uri
-            )));
-        };
-        let found = MemWal::read(&details, dataset.schema())?.incarnation;
-        match (self.incarnation(), found) {
-            (Some(known), found) if found != Some(known) => Err(TableError::invalid(format!(
-                "the write tier of the table at {} was made anew since this process opened it: \
-                 open the table again",
-                self.uri
-            ))),
-            (_, found) => {
-                if let Some(found) = found {
-                    self.learn_incarnation(found);
-                }
-                let logical = Arc::clone(&schema.logical);
-                Ok(BaseTable { version: dataset.version_id(), schema: logical })
-            }
-        }
+        let (dataset, schema, _) = self.current_write_tier().await?;
+        Ok(BaseTable { version: dataset.version_id(), schema: Arc::clone(&schema.logical) })
     }
 
     async fn write_sstable(
@@ -79,12 +142,23 @@ impl TableIo for LanceTable {
         frozen: &FrozenMemtable,
     ) -> Result<WrittenSsTable, TableError> {
         let layout = Layout::new(&self.base, shard, name, frozen.generation())?;
+        frozen.check_complete()?;
+        let schema = self.schema_for(frozen).await?;
+        self.discard_attempts(shard).await;
         let directory = layout.relative().to_owned();
-        let (_, schema) = self.known();
         let target = sstable::Target { store: &self.object_store, layout, schema: &schema, env: &self.env };
-        let written = sstable::write(&target, frozen).await?;
-        self.sync(&directory).await?;
-        Ok(written)
+        let mut written = sstable::write(&target, frozen).await;
+        if written.is_ok()
+            && let Err(error) = self.sync(&directory).await
+        {
+            written = Err(error);
+        }
+        if written.is_err() {
+            // The caller never publishes a name it got an error for, and the next attempt has another one.
+            self.failed_attempts.add(shard, name);
+            self.discard_attempts(shard).await;
+        }
+        written
     }
 
     async fn open_sstable(

@@ -6,6 +6,7 @@
 //! needs). Called by `engine`, `lance`, `sim` and `headwater`.
 
 pub mod conformance;
+mod durable_read;
 pub mod env;
 pub mod error;
 pub mod local;
@@ -16,6 +17,7 @@ pub mod register;
 pub mod retry;
 mod store;
 
+pub use durable_read::DurableRead;
 pub use error::StoreError;
 pub use meter::{Kind, Meter, MeterSnapshot, Request};
 pub use metered::metered;

@@ -2,11 +2,12 @@
 //!
 //! Owns: [`local_store`], [`sync_tree`]. Does not own: staging and atomic publishing of files, which is
 //! `object_store`'s. On local disk durable means: the file, its directory, and the directories above it are
-//! synced (P1). Two things are added to `object_store`'s fsync: directories above an object are synced once
-//! by each process even when somebody else made them (they may have died before syncing), and an object that
-//! is found to exist is reported only after its directory is synced, so that reading own bytes back proves
-//! that they stay. Called by `headwater` to open local tables, `sync_tree` by `headwater-lance` before an
-//! SSTable is named.
+//! synced (P1). Three things are added to `object_store`'s fsync: directories above an object are synced
+//! once by each process even when somebody else made them (they may have died before syncing); an object
+//! that is found to exist is reported only after it and its directory are synced; and so is one that a
+//! [`DurableRead`] asks for, because a write can be seen before its directory is synced, and whoever got no
+//! answer looks it up. So reading own bytes back proves that they stay. Called by `headwater` to open local
+//! tables, `sync_tree` by `headwater-lance` before an SSTable is named.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -27,6 +28,7 @@ use object_store::{
 };
 use parking_lot::Mutex;
 
+use crate::durable_read::DurableRead;
 use crate::env::{Env, EnvExt, blocking_here};
 use crate::error::{NotSynced, StoreError};
 
@@ -92,7 +94,8 @@ impl fmt::Display for LocalDisk {
 }
 
 impl LocalDisk {
-    /// Makes the existing object `location` durable: its directory if `again`, the directories above once.
+    /// Makes the object `location`, if it exists, durable: itself and its directory if `again`, for who
+    /// wrote it may not have come to that; the directories above once.
     async fn settle(&self, location: &Path, again: bool) -> Result<()> {
         let file = self.files.path_to_filesystem(location)?;
         let Some(dir) = file.parent().map(FsPath::to_path_buf) else { return Ok(()) };
@@ -104,6 +107,9 @@ impl LocalDisk {
         let settle = move || -> std::result::Result<(), NotSynced> {
             if std::fs::symlink_metadata(&file).is_err() {
                 return Ok(());
+            }
+            if again {
+                sync(&file)?;
             }
             sync(&dir)?;
             if first {
@@ -138,7 +144,13 @@ impl ObjectStore for LocalDisk {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.files.get_opts(location, options).await
+        let durably = DurableRead::is_asked(&options);
+        let found = self.files.get_opts(location, options).await?;
+        if durably {
+            // Once it is found, not before: it may have been written in between.
+            self.settle(location, true).await?;
+        }
+        Ok(found)
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {

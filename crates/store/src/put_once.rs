@@ -1,9 +1,11 @@
 //! Put-if-absent whose outcome is known even when the answer is lost.
 //!
-//! Owns: [`Store::put_once`] and the pure decision behind it. An answer decides only when it is "done"; after
-//! any other the object is read back and compared: own bytes mean created, others mean foreign, absence means
-//! the same bytes are sent again. "Already exists" decides nothing: it can be our own earlier attempt, whose
-//! answer was lost to us or to the backend's own retries. What cannot be resolved within the budget is
+//! Owns: [`Store::put_once`] and the pure decision behind it. An answer decides only when it is "done";
+//! after any other the object is read back and compared: own bytes mean created, others mean foreign,
+//! absence means the same bytes are sent again. Reading back is a [`DurableRead`](crate::DurableRead): a
+//! PUT that was not answered in time may be visible and not yet synced, and would otherwise be acknowledged
+//! too early (P1). "Already exists" decides nothing: it can be our own earlier attempt, whose answer was
+//! lost to us or to the backend's own retries. What cannot be resolved within the budget is
 //! [`PutOnce::Unknown`], not a guess. Keeps P2 and P7 for whoever binds one position to one encoded object
 //! until its fate is known. Called by `register` (manifest versions) and by the engine's WAL.
 
@@ -39,7 +41,7 @@ enum ReadBack {
     Foreign(Bytes),
     Absent,
     Failed(StoreError),
-    /// Not tried: seeing the object would not prove that it is durable.
+    /// Not tried: the object could not be synced, and writing it again tries that first.
     Skipped,
 }
 
@@ -119,7 +121,7 @@ impl Store {
     async fn read_back(&self, path: &str, full: &Path, own: &Bytes, mut attempts: Attempts<'_>) -> ReadBack {
         let mut last: Option<Bytes> = None;
         loop {
-            let failure = match self.get_attempt(path, full, &mut attempts).await {
+            let failure = match self.durable_get_attempt(path, full, &mut attempts).await {
                 Ok(found) if found == *own => return ReadBack::Own,
                 Ok(found) if last.as_ref() == Some(&found) => return ReadBack::Foreign(found),
                 Ok(found) if attempts.any_left() => {

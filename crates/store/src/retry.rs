@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::env::Env;
 use crate::error::NoAnswer;
 
-/// Bounds on retrying one call to storage. As settings, durations are whole milliseconds (`base_ms`, …).
+/// Bounds on retrying one call to storage: exponential backoff with full jitter. The one type for it, in
+/// settings as in code; as settings, durations are whole milliseconds (`base_ms`, …).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryPolicy {
@@ -34,10 +35,10 @@ pub struct RetryPolicy {
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
-            max_attempts: 8,
+            max_attempts: 10,
             base: Duration::from_millis(50),
             cap: Duration::from_secs(5),
-            budget: Duration::from_secs(60),
+            budget: Duration::from_secs(30),
         }
     }
 }

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 
+use crate::durable_read::DurableRead;
 use crate::env::EnvRef;
 use crate::error::{Failure, ShortBody, StoreError};
 use crate::meter::{Kind, Meter, Request};
@@ -94,7 +95,8 @@ impl Store {
     /// Any but [`StoreError::Corrupt`], which is for callers that know what the bytes should be.
     pub async fn get(&self, path: &str) -> Result<Option<Bytes>, StoreError> {
         let full = self.full_path(path)?;
-        absent_as_none(self.retried(Request::Get, path, 0, || self.read_whole(path, &full)).await)
+        let read = || self.read_whole(path, &full, GetOptions::default());
+        absent_as_none(self.retried(Request::Get, path, 0, read).await)
     }
 
     /// Whether there is an object at `path`.
@@ -227,14 +229,15 @@ impl Store {
         self.attempt(Request::Put, path, bytes.len() as u64, attempts, create).await
     }
 
-    /// One read of `path`.
-    pub(crate) async fn get_attempt(
+    /// One read of `path` that proves that it stays.
+    pub(crate) async fn durable_get_attempt(
         &self,
         path: &str,
         full: &Path,
         attempts: &mut Attempts<'_>,
     ) -> Result<Bytes, Failure> {
-        self.attempt(Request::Get, path, 0, attempts, self.read_whole(path, full)).await
+        let read = self.read_whole(path, full, DurableRead::options());
+        self.attempt(Request::Get, path, 0, attempts, read).await
     }
 
     async fn write_whole(&self, full: &Path, bytes: &Bytes, mode: PutMode) -> object_store::Result<()> {
@@ -243,8 +246,8 @@ impl Store {
     }
 
     /// Reads the object and checks its length against the announced one.
-    async fn read_whole(&self, path: &str, full: &Path) -> object_store::Result<Bytes> {
-        let answer = self.inner.get(full).await?;
+    async fn read_whole(&self, path: &str, full: &Path, options: GetOptions) -> object_store::Result<Bytes> {
+        let answer = self.inner.get_opts(full, options).await?;
         let announced = answer.meta.size;
         let bytes = answer.bytes().await?;
         let received = bytes.len() as u64;

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+use arrow_array::builder::{Int32Builder, MapBuilder, StringBuilder};
 use arrow_array::{Int32Array, Int64Array, StringArray, TimestampSecondArray};
 use arrow_schema::TimeUnit::{Millisecond, Nanosecond, Second};
 
@@ -46,6 +47,40 @@ fn lists_fit_by_their_elements() {
     let vector = DataType::FixedSizeList(Arc::new(Field::new("item", DataType::Float32, true)), 4);
     assert!(fits(&list(DataType::Float32), &vector));
     assert!(!fits(&list(DataType::Float64), &vector));
+}
+
+fn map(keys: &str, value: DataType, id: Option<&str>) -> DataType {
+    let field = |name: &str, to, nullable| {
+        let metadata = id.map(|id| ("lance:field_id".to_owned(), id.to_owned()));
+        Field::new(name, to, nullable).with_metadata(metadata.into_iter().collect())
+    };
+    let entry = vec![field(keys, DataType::Utf8, false), field("value", value, true)];
+    DataType::Map(Arc::new(field("entries", DataType::Struct(entry.into()), false)), false)
+}
+
+#[test]
+fn maps_fit_by_their_keys_and_values_whatever_names_and_metadata_their_fields_have() {
+    let plain = map("key", DataType::Int64, None);
+    assert!(fits(&plain, &map("key", DataType::Int64, Some("7"))));
+    assert!(fits(&map("keys", DataType::Int32, None), &map("key", DataType::Int64, Some("7"))));
+    assert!(!fits(&plain, &map("key", DataType::Int32, None)));
+}
+
+#[test]
+fn a_map_arrives_as_the_tables_type() {
+    let mut builder = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
+    builder.keys().append_value("a");
+    builder.values().append_value(1);
+    builder.append(true).unwrap();
+    builder.append(false).unwrap();
+    let column: ArrayRef = Arc::new(builder.finish());
+    let to = map("key", DataType::Int64, Some("7"));
+    let table = Schema::new(vec![Field::new("tags", to.clone(), true)]);
+    let batch = RecordBatch::try_from_iter([("tags", column)]).unwrap();
+    let fit = Fit::new(&"rows.parquet".into(), &batch.schema(), &table).unwrap();
+    let rows = fit.apply(&batch, 0).unwrap();
+    assert_eq!(rows.column(0).data_type(), &to);
+    assert_eq!((rows.column(0).len(), rows.column(0).null_count()), (2, 1));
 }
 
 fn table() -> Schema {

@@ -45,10 +45,10 @@ fn skipped_rows_are_counted_without_blank_lines() {
 #[test]
 fn rows_before_a_bad_line_are_handed_over_and_the_line_is_named() {
     let cases = [
-        ("{\"id\":1}\n{\"id\":2}\n\n{\"id\":\"x\"}\n{\"id\":4}\n", "failed to parse"),
+        ("{\"id\":1}\n{\"id\":2}\n\n{\"id\":\"x\"}\n{\"id\":4}\n", "Int64"),
         ("{\"id\":1}\n{\"id\":2}\n\n{\"id\":3,\n{\"id\":4}\n", "middle of its object"),
         ("{\"id\":1}\n{\"id\":2}\n\n{\"id\":3}{\"id\":4}\n", "exactly one"),
-        ("{\"id\":1}\n{\"id\":2}\n\n{\"id\":3,\"nmae\":\"c\"}\n", "nmae"),
+        ("{\"id\":1}\n{\"id\":2}\n\n{\"id\":3,\"nmae\":\"c\"}\n", "no such column"),
         ("{\"id\":1}\n{\"id\":2}\n\n{\"id\":null}\n{\"id\":4}\n", "takes none"),
         ("{\"id\":1}\n{\"id\":2}\n\n{\"name\":\"c\"}\n{\"id\":4}\n", "takes none"),
         ("{\"id\":1}\n{\"id\":2}\n\nnonsense\n", ""),
@@ -60,6 +60,41 @@ fn rows_before_a_bad_line_are_handed_over_and_the_line_is_named() {
         assert_eq!((error.row, error.line), (Some(2), Some(4)), "{text}: {error}");
         assert!(error.reason.contains(reason), "{error}");
     }
+}
+
+#[test]
+fn a_value_that_would_be_stored_as_another_is_named_by_line_and_column() {
+    for value in ["1.5", "1.0", "1e3", "\"12\"", "true", "9223372036854775808"] {
+        let text = format!("{{\"id\":1}}\n{{\"id\":{value},\"name\":\"b\"}}\n{{\"id\":3}}\n");
+        let (chunks, error) = read(&text, 10, 0);
+        assert_eq!(chunks, [vec![1]], "{value}");
+        let error = error.unwrap();
+        assert_eq!((error.line, error.column.as_deref()), (Some(2), Some("id")), "{value}: {error}");
+    }
+    let (_, error) = read("{\"id\":1,\"name\":12}\n", 10, 0);
+    assert_eq!(error.unwrap().column.as_deref(), Some("name"));
+}
+
+#[test]
+fn a_value_the_decoder_cannot_read_is_named_by_line_and_column() {
+    let at = Field::new("at", DataType::Date32, true);
+    let fields = vec![Field::new("id", DataType::Int64, false), at];
+    let reading = Reading { schema: Arc::new(Schema::new(fields)), ..reading(10) };
+    let text = "{\"id\":1,\"at\":\"2024-05-31\"}\n{\"id\":2,\"at\":\"yesterday\"}\n";
+    let (mut file, _) = Ndjson::open(text.as_bytes(), "rows.ndjson".into(), &reading, 0).unwrap();
+    assert_eq!(file.next().unwrap().unwrap().rows.num_rows(), 1);
+    let error = file.next().unwrap_err();
+    assert_eq!((error.line, error.column.as_deref()), (Some(2), Some("at")), "{error}");
+}
+
+#[test]
+fn a_byte_order_mark_at_the_beginning_is_passed_over() {
+    let text = "\u{feff}{\"id\":1}\n{\"id\":2}\n";
+    assert_eq!(read(text, 10, 0), (vec![vec![1, 2]], None));
+    assert_eq!(read(text, 10, 1), (vec![vec![2]], None));
+    let schema = schema(text.as_bytes(), "rows.ndjson").unwrap();
+    assert_eq!(schema.field(0).name(), "id");
+    assert_eq!(read("", 10, 0), (vec![], None), "an empty file has no mark and no rows");
 }
 
 #[test]

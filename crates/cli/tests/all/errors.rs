@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{Float64Array, Int64Array, StringArray};
 
-use crate::support::{Home, ndjson, run, run_with};
+use crate::support::{Home, ndjson, run, run_bare, run_with};
 
 #[test]
 fn a_bad_row_in_the_middle_tells_how_many_came_before_and_how_to_go_on() {
@@ -69,7 +69,7 @@ fn a_file_that_is_not_what_its_name_says_is_named() {
 #[test]
 fn an_unknown_setting_is_named_with_the_known_ones_near() {
     let home = Home::with_table(&[]);
-    let ingest = |more: &[&str]| run_with(&[&["ingest", &home.table()], more].concat(), b"");
+    let ingest = |more: &[&str]| run_with(&[&["ingest", &home.table(), "-"], more].concat(), b"");
     ingest(&["--set", "freeze.max_row=10"]).failed(1, &["freeze.max_row", "freeze.max_rows"]);
     ingest(&["--set", "max_rows=10"]).failed(1, &["max_rows", "freeze.max_rows"]);
     ingest(&["--set", "freeze.max_rows=many"]).failed(1, &["freeze.max_rows", "many"]);
@@ -85,7 +85,8 @@ fn an_unknown_setting_is_named_with_the_known_ones_near() {
 #[test]
 fn wrong_usage_ends_with_two() {
     let home = Home::new();
-    run(&["ingest", &home.table(), "--batch-rows", "0"]).failed(2, &["--batch-rows"]);
+    run(&["ingest", &home.table()]).failed(2, &["FILE"]);
+    run(&["ingest", &home.table(), "-", "--batch-rows", "0"]).failed(2, &["--batch-rows"]);
     run(&["inspect", &home.table(), "--storage-option", "region"]).failed(2, &["region", "KEY=VALUE"]);
     run(&["frobnicate"]).failed(2, &["frobnicate"]);
 }
@@ -93,7 +94,48 @@ fn wrong_usage_ends_with_two() {
 #[test]
 fn a_table_that_is_not_there_is_named_by_every_command() {
     let home = Home::new();
-    for command in ["ingest", "flush", "inspect"] {
-        run(&[command, &home.table()]).failed(1, &[&home.table()]);
+    let table = home.table();
+    for arguments in [&["ingest", &table, "-"][..], &["flush", &table], &["inspect", &table]] {
+        run(arguments).failed(1, &["there is no Lance table at", &table]);
     }
+}
+
+#[test]
+fn a_file_is_no_table() {
+    let home = Home::new();
+    let file = home.parquet("rows.parquet", 0..3);
+    for command in ["flush", "inspect"] {
+        run(&[command, &file]).failed(1, &[&file, "is a file", "directory"]);
+    }
+}
+
+#[test]
+fn more_rows_to_skip_than_there_are_tell_how_many_there_are() {
+    let home = Home::with_table(&[]);
+    let file = home.parquet("rows.parquet", 0..100);
+    run(&["ingest", &home.table(), &file, "--skip-rows", "101"])
+        .failed(1, &["rows.parquet", "only 100 rows", "--skip-rows 101", "no rows were acknowledged"])
+        .without(&["to go on from there"]);
+}
+
+#[test]
+fn an_unknown_storage_option_is_named_with_the_known_ones_near() {
+    let home = Home::with_table(&[]);
+    let file = home.parquet("rows.parquet", 0..3);
+    for command in [&["inspect", &home.table()][..], &["ingest", &home.table(), &file]] {
+        let with = |option| run(&[command, &["--storage-option", option]].concat());
+        with("region=eu-west-1").failed(2, &["region", "no such option"]);
+        with("blocksize=4096").failed(2, &["blocksize", "block_size"]);
+        with("block_size=4096").ok();
+    }
+    let s3 = ["inspect", "s3://bucket/table", "--storage-option", "aws_regoin=eu-west-1"];
+    run_bare(&s3).failed(2, &["aws_regoin", "aws_region"]);
+}
+
+#[test]
+fn no_fsync_and_an_open_endpoint_are_refused_before_anything_is_asked() {
+    let s3 = ["inspect", "s3://bucket/table"];
+    run(&s3).failed(2, &["--no-fsync", "s3://bucket/table", "local disk"]);
+    run_bare(&[&s3[..], &["--storage-option", "endpoint=http://127.0.0.1:1"]].concat())
+        .failed(2, &["http://127.0.0.1:1", "allow_http=true"]);
 }

@@ -41,6 +41,7 @@ fn inspect_for_people_shows_shards_wal_sstables_and_left_overs() {
         assert!(text.contains(part), "{part} in\n{text}");
     }
     assert!(!text.contains("PROBLEM"), "{text}");
+    assert!(text.contains("1 of them a fence"), "{text}");
     fs::remove_dir_all(home.path("table/_mem_wal").join(&shard).join(&sstable)).unwrap();
     let text = run(&["inspect", &home.table()]).ok().stdout;
     assert!(text.contains("PROBLEM"), "{text}");

@@ -30,7 +30,7 @@ fn parquet_and_ndjson_files_and_globs_are_read_in_the_order_of_their_names() {
 #[test]
 fn standard_input_is_read_as_ndjson_or_as_parquet_by_how_it_begins() {
     let home = Home::with_table(&[]);
-    run_with(&["ingest", &home.table()], ndjson(0..50).as_bytes()).ok();
+    run_with(&["ingest", &home.table(), "-"], ndjson(0..50).as_bytes()).ok();
     let parquet = fs::read(home.parquet("rows.parquet", 50..90)).unwrap();
     run_with(&["ingest", &home.table(), "-"], &parquet).ok();
     run_with(&["ingest", &home.table(), "-", "--input-format", "ndjson"], ndjson(90..100).as_bytes()).ok();

@@ -33,6 +33,13 @@ fn an_existing_table_is_initialised_once() {
 }
 
 #[test]
+fn another_key_than_the_table_has_is_refused_naming_both() {
+    let home = Home::with_table(&[]);
+    run(&["init", &home.table(), "--key", "name"]).failed(1, &["key of the table is (id)", "key (name)"]);
+    run(&["init", &home.table(), "--key", "id"]).failed(1, &["already"]);
+}
+
+#[test]
 fn without_a_table_and_a_schema_it_says_what_is_missing() {
     let home = Home::new();
     run(&["init", &home.table(), "--key", "id"]).failed(2, &["--schema", &home.table()]);

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Home, ndjson, run, run_with};
+use crate::support::{HEADWATER, Home, ndjson, run, run_with};
 
 /// An ingest that reads its standard input.
 struct Running {
@@ -16,10 +16,15 @@ struct Running {
 
 impl Running {
     fn start(home: &Home, more: &[&str]) -> Self {
-        let table = home.table();
-        let mut command = crate::support::command(&["ingest", &table, "-", "--format", "json"]);
+        Self::of(&mut Command::new(HEADWATER), home, more)
+    }
+
+    /// `command` with the arguments of an ingest behind those it has.
+    fn of(command: &mut Command, home: &Home, more: &[&str]) -> Self {
         let mut child = command
+            .args(["ingest", &home.table(), "-", "--format", "json", "--no-fsync"])
             .args(more)
+            .env_remove("HEADWATER_LOG")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -33,6 +38,11 @@ impl Running {
         let stdin = self.stdin.as_mut().unwrap();
         stdin.write_all(text.as_bytes()).unwrap();
         stdin.flush().unwrap();
+    }
+
+    fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{signal}"), &id]).status().unwrap().success());
     }
 
     /// Waits for progress of at least `rows`.
@@ -71,20 +81,52 @@ fn a_killed_ingest_has_kept_what_it_acknowledged_and_is_resumed() {
 
 #[test]
 fn ctrl_c_waits_for_rows_on_their_way_flushes_and_ends_with_130() {
+    stopped_by("INT", 130);
+}
+
+#[test]
+fn sigterm_waits_for_rows_on_their_way_flushes_and_ends_with_143() {
+    stopped_by("TERM", 143);
+}
+
+#[test]
+fn sighup_waits_for_rows_on_their_way_flushes_and_ends_with_129() {
+    stopped_by("HUP", 129);
+}
+
+#[test]
+fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
+    let home = Home::with_table(&[]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' HUP; exec \"$@\"", "sh", HEADWATER]);
+    let mut running = Running::of(&mut shell, &home, &["--batch-rows", "10"]);
+    running.feed(&ndjson(0..20));
+    running.wait_for(20);
+    running.signal("HUP");
+    running.feed(&ndjson(20..40));
+    running.wait_for(40);
+    drop(running.stdin.take());
+    assert_eq!(running.child.wait().unwrap().code(), Some(0));
+    assert_eq!(home.read().len(), 40);
+}
+
+fn stopped_by(signal: &str, code: i32) {
     let home = Home::with_table(&[]);
     let mut running = Running::start(&home, &["--batch-rows", "10"]);
     running.feed(&ndjson(0..200));
     running.wait_for(200);
-    let id = running.child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    running.signal(signal);
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut running.stdout, &mut rest).unwrap();
     let done: Value = serde_json::from_str(rest.lines().last().unwrap()).unwrap();
     assert_eq!((&done["event"], &done["interrupted"]), (&"done".into(), &true.into()));
     assert_eq!(done["skip_rows"], 200);
     let output = running.child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--skip-rows 200"));
+    assert_eq!(output.status.code(), Some(code));
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    for word in ["--skip-rows 200", &format!("stopped by SIG{signal}")] {
+        assert!(stderr.contains(word), "{word} in {stderr}");
+    }
     let shard = home.inspect()["shards"][0].clone();
     assert_eq!(
         (&shard["wal"]["unflushed_rows"], shard["sstables"].as_array().unwrap().len()),
@@ -106,10 +148,18 @@ fn two_ingests_into_one_table_fence_each_other_and_say_so() {
     let output = older.child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    for word in ["standard input, rows 101 to 110", "taken over", "100 rows acknowledged", "--skip-rows 100"]
-    {
+    for word in [
+        "taken over",
+        "while writing standard input, rows 101 to 110",
+        "100 rows acknowledged",
+        "--skip-rows 100",
+        "hint: another process writes",
+    ] {
         assert!(stderr.contains(word), "{word} in {stderr}");
     }
+    let report = home.inspect();
+    let shard = report["shards"][0]["id"].as_str().unwrap();
+    assert_eq!(stderr.matches(shard).count(), 1, "{stderr}");
     let mut expected: Vec<i64> = (0..100).collect();
     expected.extend(1000..1010);
     assert_eq!(home.read().into_keys().collect::<Vec<_>>(), expected);

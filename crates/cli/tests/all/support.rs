@@ -95,7 +95,7 @@ fn row(line: &str) -> (i64, Option<String>) {
 }
 
 /// The Python of `make venv`.
-fn python() -> PathBuf {
+pub fn python() -> PathBuf {
     let python = std::env::var_os("HEADWATER_PYTHON").map_or_else(
         || {
             PathBuf::from(std::env::var_os("HOME").expect("HOME is set"))
@@ -141,6 +141,15 @@ impl Ended {
         self
     }
 
+    /// It said none of these words on stderr.
+    #[track_caller]
+    pub fn without(self, words: &[&str]) -> Self {
+        for word in words {
+            assert!(!self.stderr.contains(word), "stderr does not say {word}: {self:?}");
+        }
+        self
+    }
+
     /// The last line of `ingest --format json`.
     #[track_caller]
     pub fn last_event(&self) -> Value {
@@ -148,16 +157,30 @@ impl Ended {
     }
 }
 
+pub const HEADWATER: &str = env!("CARGO_BIN_EXE_headwater");
+
 pub fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
+    let mut command = bare_command(arguments);
     // Without fsync: these tests kill processes, not machines.
-    command.args(arguments).arg("--no-fsync").env_remove("HEADWATER_LOG");
+    command.arg("--no-fsync");
+    command
+}
+
+/// The command with these arguments only.
+pub fn bare_command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(HEADWATER);
+    command.args(arguments).env_remove("HEADWATER_LOG");
     command
 }
 
 /// Runs the command with nothing on standard input.
 pub fn run(arguments: &[&str]) -> Ended {
     Ended::of(command(arguments).stdin(Stdio::null()).output().unwrap())
+}
+
+/// Runs the command with these arguments only, and nothing on standard input.
+pub fn run_bare(arguments: &[&str]) -> Ended {
+    Ended::of(bare_command(arguments).stdin(Stdio::null()).output().unwrap())
 }
 
 /// Runs the command with `input` on standard input.

@@ -53,8 +53,8 @@ impl Attempt {
     /// Writes (unless an earlier attempt did), warms and publishes.
     ///
     /// # Errors
-    /// What failed, with the SSTable already written when there is one. Files of a failed write stay as
-    /// garbage under a name no manifest has.
+    /// What failed, with the SSTable already written when there is one. What a
+    /// failed write left has a name that no manifest will have.
     pub async fn run(mut self) -> Result<Published, AttemptFailed> {
         let sstable = match self.written.take() {
             Some(sstable) => sstable,

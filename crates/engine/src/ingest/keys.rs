@@ -17,6 +17,14 @@ use super::error::InvalidInput;
 use super::nulls;
 use crate::memtable::{BatchKeys, ByteKeys, IntKeys};
 
+/// The keys of rows that are in the storage schema already, or of their key columns alone.
+///
+/// # Errors
+/// [`InvalidInput`] when a key column is missing, of another type, or null.
+pub fn batch_keys(key: &KeySchema, batch: &RecordBatch) -> Result<BatchKeys, InvalidInput> {
+    extract(key, batch).map(|(keys, _)| keys)
+}
+
 /// Keys of `batch` and their logical bytes.
 pub(super) fn extract(key: &KeySchema, batch: &RecordBatch) -> Result<(BatchKeys, u64), InvalidInput> {
     let mut bytes = 0;

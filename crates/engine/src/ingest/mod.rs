@@ -16,6 +16,7 @@ mod shape;
 mod types;
 
 pub use error::InvalidInput;
+pub use keys::batch_keys;
 pub use limits::IngestLimits;
 pub use prepared::PreparedBatch;
 pub use shape::Ingest;

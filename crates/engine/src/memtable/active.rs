@@ -10,12 +10,12 @@ use arrow_schema::SchemaRef;
 use headwater_format::coord::{Generation, RowOffset, Seq, WalPosition};
 use headwater_format::key::KeySchema;
 use headwater_format::schema::logical_schema;
+use parking_lot::RwLock;
 
 use super::chunks::Chunks;
 use super::frozen::FrozenMemtable;
-use super::key_index::KeyIndex;
 use super::keys::{BatchKeys, KeyHash};
-use super::marks::Marks;
+use super::lookup::Lookup;
 use super::shared::{IndexState, Shared};
 use super::view::MemtableView;
 use crate::budget::Charge;
@@ -28,8 +28,7 @@ use crate::ingest::PreparedBatch;
 pub struct Memtable {
     pub(super) shared: Arc<Shared>,
     pub(super) chunks: Chunks,
-    pub(super) marks: Marks,
-    pub(super) keys: KeyIndex,
+    pub(super) lookup: Arc<RwLock<Lookup>>,
     pub(super) indexes: Vec<Arc<dyn MemIndex>>,
     pub(super) payload_bytes: u64,
     pub(super) key_bytes: u64,
@@ -65,8 +64,7 @@ impl Memtable {
         Self {
             shared: Arc::new(shared),
             chunks,
-            marks: Marks::default(),
-            keys: KeyIndex::new(hash),
+            lookup: Arc::new(RwLock::new(Lookup::new(hash))),
             indexes,
             payload_bytes: 0,
             key_bytes: 0,
@@ -88,14 +86,7 @@ impl Memtable {
         };
         self.check_fits(prepared)?;
         if rows > 0 {
-            self.marks.grow(end);
-            let (marks, shared) = (&self.marks, &self.shared);
-            self.keys.add(first, &prepared.keys, |offset, older| {
-                let fresh = marks.supersede(older, shared.seq(offset));
-                hold!(P4, fresh, "row {older} was replaced already when row {offset} came");
-                marks.set_predecessor(offset, older);
-                Ok(())
-            })?;
+            self.lookup.write().add(first, end, &prepared.keys, |offset| self.shared.seq(offset))?;
             self.chunks.push(prepared.batch.clone(), prepared.payload_bytes, prepared.resident_bytes);
             self.payload_bytes += prepared.payload_bytes;
             self.key_bytes += prepared.key_bytes;
@@ -116,12 +107,12 @@ impl Memtable {
 
     /// The newest row with the key that `keys` has at `row`.
     pub fn newest(&self, keys: &BatchKeys, row: usize) -> Option<RowOffset> {
-        self.keys.newest(keys, row)
+        self.lookup.read().newest(keys, row)
     }
 
     /// The row of this memtable which the row at `offset` replaced.
     pub fn predecessor(&self, offset: RowOffset) -> Option<RowOffset> {
-        self.marks.predecessor(offset.get())
+        self.lookup.read().predecessor(offset.get())
     }
 
     /// A view of the rows there are now.
@@ -129,7 +120,8 @@ impl Memtable {
         MemtableView {
             shared: Arc::clone(&self.shared),
             chunks: self.chunks.clone(),
-            marks: self.marks.clone(),
+            marks: self.lookup.read().marks().clone(),
+            lookup: Arc::clone(&self.lookup),
         }
     }
 
@@ -165,7 +157,7 @@ impl Memtable {
 
     /// Different keys among the rows; 0 without a key.
     pub fn distinct_keys(&self) -> usize {
-        self.keys.distinct()
+        self.lookup.read().distinct()
     }
 
     /// Seq of the first row.
@@ -191,7 +183,7 @@ impl Memtable {
     /// Bytes held: rows with the buffers they pin, key index, marks, and the indexes carried along.
     pub fn resident_bytes(&self) -> u64 {
         let indexes: usize = self.indexes.iter().map(|index| index.memory()).sum();
-        self.chunks.bytes() + self.keys.bytes() + self.marks.bytes() + indexes as u64
+        self.chunks.bytes() + self.lookup.read().bytes() + indexes as u64
     }
 
     /// Charges what is held now: indexes grow when rows are applied to them, which is not here.
@@ -214,7 +206,7 @@ impl Memtable {
             },
             // Keys are added together with their rows.
             applied: RowOffset::new(self.chunks.rows()),
-            memory: self.keys.bytes(),
+            memory: self.lookup.read().key_bytes(),
         });
         let others = self.indexes.iter().map(|index| IndexState {
             description: index.describe(),

@@ -97,6 +97,17 @@ impl Chunks {
         self.sealed.iter().chain(self.tail.iter())
     }
 
+    /// The chunk that has the row at `offset`.
+    pub(crate) fn holding(&self, offset: u32) -> Option<&Arc<Chunk>> {
+        let of =
+            |chunks: &'_ [Arc<Chunk>]| chunks.partition_point(|chunk| chunk.first <= offset).checked_sub(1);
+        let found = match of(&self.tail) {
+            Some(place) => self.tail.get(place),
+            None => self.sealed.get(of(&self.sealed)?),
+        };
+        found.filter(|chunk| ((offset - chunk.first) as usize) < chunk.batch.num_rows())
+    }
+
     /// Adds rows, which are in the storage schema and not empty. `payload` is their logical size in bytes,
     /// `buffers` that of the buffers they hold on to.
     pub(crate) fn push(&mut self, batch: RecordBatch, payload: u64, buffers: u64) {

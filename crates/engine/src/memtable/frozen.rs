@@ -59,7 +59,8 @@ impl FrozenMemtable {
     /// Offsets of rows replaced inside this generation: the deletion vector of its SSTable. What newer
     /// generations replace is not in it, whenever it is asked (P4, the cut end(G)).
     pub fn superseded(&self) -> RoaringBitmap {
-        self.inner.marks.replaced_before(self.inner.chunks.rows(), self.end_seq()).collect()
+        let lookup = self.inner.lookup.read();
+        lookup.marks().replaced_before(self.inner.chunks.rows(), self.end_seq()).collect()
     }
 
     /// Logical bytes of all rows.
@@ -115,20 +116,14 @@ impl FrozenMemtable {
     /// Says that the row at `offset` was replaced by the row with Seq `by` of a newer memtable. The first Seq
     /// said stays; whether it was this one.
     pub fn supersede(&self, offset: RowOffset, by: Seq) -> bool {
-        self.inner.marks.supersede(offset.get(), by)
+        self.inner.lookup.read().marks().supersede(offset.get(), by)
     }
 
     /// Says that the rows of `keys`, which have Seqs from `first` on in a newer memtable, replace the rows of
     /// these keys here; how many rows it marked. To be called once per batch, in Seq order, before a reader
     /// may see the batch.
     pub fn supersede_all(&self, keys: &BatchKeys, first: Seq) -> usize {
-        let mut marked = 0;
-        for row in 0..keys.len() {
-            if let Some(offset) = self.newest(keys, row) {
-                marked += usize::from(self.supersede(offset, first.plus(row as u64)));
-            }
-        }
-        marked
+        self.inner.lookup.read().supersede_all(keys, first)
     }
 
     /// Every row with a Seq below `end` is durable. Never goes back.

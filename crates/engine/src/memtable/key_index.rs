@@ -4,11 +4,14 @@
 //! row that was newest before (`marks`). The table keeps no keys, so it costs five bytes a bucket; the log is
 //! kept in segments, so it never holds twice what it needs. Keeps P4 (never decided by a hash alone).
 
+use std::ops::Range;
+
+use arrow_array::LargeBinaryArray;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use headwater_format::coord::RowOffset;
 
-use super::keys::{BatchKeys, KeyHash};
+use super::keys::{BatchKeys, ByteKeys, IntKeys, KeyHash};
 use crate::hold::{Violation, hold};
 
 /// Keys of one segment of the log.
@@ -113,6 +116,20 @@ impl KeyIndex {
             _ => None,
         };
         found.copied().map(RowOffset::new)
+    }
+
+    /// The keys of the rows in `range`, in order.
+    pub(crate) fn rows(&self, range: Range<u32>) -> BatchKeys {
+        match &self.log {
+            KeyLog::Empty => BatchKeys::None,
+            KeyLog::Ints(log) => {
+                BatchKeys::Ints(IntKeys::new(range.filter_map(|row| log.get(row)).collect()))
+            }
+            KeyLog::Bytes(log) => {
+                let keys = range.filter_map(|row| log.get(row));
+                BatchKeys::Bytes(ByteKeys::long(LargeBinaryArray::from_iter_values(keys)))
+            }
+        }
     }
 
     /// How many different keys.

@@ -13,11 +13,16 @@ mod chunks;
 mod frozen;
 mod key_index;
 mod keys;
+mod lookup;
 mod marks;
 mod shared;
 #[cfg(test)]
 mod tests;
 mod view;
+
+pub(crate) use key_index::KeyIndex;
+pub(crate) use keys::KeyHash;
+pub(crate) use marks::Marks;
 
 pub use active::Memtable;
 pub use frozen::FrozenMemtable;

@@ -4,18 +4,24 @@
 //! is a few `Arc`s; it stays right while the writer appends, replaces, merges and freezes (P6). Newest-wins
 //! was decided when rows arrived (P4), so no key is compared here, and filters run after it (lance#6929).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::filter::filter_record_batch;
+use arrow_select::interleave::interleave_record_batch;
 use headwater_format::coord::{Generation, RowOffset, Seq};
+use parking_lot::RwLock;
 
 use super::chunks::{Chunk, Chunks};
+use super::keys::BatchKeys;
+use super::lookup::Lookup;
 use super::marks::Marks;
 use super::shared::Shared;
 use crate::hold::Violation;
+use crate::ingest::{InvalidInput, batch_keys};
 
 /// Rows of one memtable, fixed. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -23,6 +29,7 @@ pub struct MemtableView {
     pub(super) shared: Arc<Shared>,
     pub(super) chunks: Chunks,
     pub(super) marks: Marks,
+    pub(super) lookup: Arc<RwLock<Lookup>>,
 }
 
 impl MemtableView {
@@ -104,6 +111,75 @@ impl MemtableView {
         self.marks.predecessor(offset.get())
     }
 
+    /// How many rows [`live`](Self::live) would return.
+    pub fn live_rows(&self, at: Seq) -> u64 {
+        let chunks = self.chunks.iter().map(|chunk| {
+            let rows = rows_within(chunk, self.rows_at(at));
+            let kept = without_tombstones(chunk, rows, self.marks.unreplaced(chunk.first, rows, at));
+            kept.map_or(rows, |kept| kept.count_set_bits()) as u64
+        });
+        chunks.sum()
+    }
+
+    /// The newest row at `at` with the key that `keys` has at `row`; a tombstone is a row. Exact.
+    pub fn find(&self, keys: &BatchKeys, row: usize, at: Seq) -> Option<RowOffset> {
+        self.lookup.read().newest_below(keys, row, self.rows_at(at))
+    }
+
+    /// Whether the row at `offset` is a delete.
+    pub fn is_tombstone(&self, offset: RowOffset) -> bool {
+        let Some(chunk) = self.chunks.holding(offset.get()) else { return false };
+        let row = (offset.get() - chunk.first) as usize;
+        chunk.tombstones > 0 && chunk.tombstone_column().is_some_and(|marks| marks.value(row))
+    }
+
+    /// The rows at `offsets`, in that order, in the storage schema.
+    ///
+    /// # Errors
+    /// [`Violation`] for an offset that is not in the view.
+    pub fn take(&self, offsets: &[RowOffset]) -> Result<RecordBatch, Violation> {
+        let chunks: Vec<&Arc<Chunk>> = self.chunks.iter().collect();
+        let place = |offset: &RowOffset| {
+            let number = chunks.partition_point(|chunk| chunk.first <= offset.get()).checked_sub(1)?;
+            let row = (offset.get() - chunks.get(number)?.first) as usize;
+            (row < chunks.get(number)?.batch.num_rows()).then_some((number, row))
+        };
+        let beyond = |offset: &RowOffset| {
+            Violation::new("P13", format!("row {offset} is not in generation {}", self.generation()))
+        };
+        let places: Result<Vec<_>, _> =
+            offsets.iter().map(|offset| place(offset).ok_or_else(|| beyond(offset))).collect();
+        let places = places?;
+        if places.is_empty() {
+            return Ok(RecordBatch::new_empty(Arc::clone(&self.shared.schema)));
+        }
+        let batches: Vec<&RecordBatch> = chunks.iter().map(|chunk| &chunk.batch).collect();
+        interleave_record_batch(&batches, &places)
+            .map_err(|error| Violation::new("P13", format!("generation {}: {error}", self.generation())))
+    }
+
+    /// The keys of the rows with Seqs in `range`, batch by batch, each with the Seq of its first row. None on
+    /// a table without a key.
+    ///
+    /// # Errors
+    /// [`InvalidInput`] for rows without a usable key, which ingest never lets in.
+    pub fn keys(&self, range: Range<Seq>) -> Result<Vec<(Seq, BatchKeys)>, InvalidInput> {
+        let Some(key) = &self.shared.key else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for chunk in self.chunks.iter() {
+            let first = self.shared.seq(chunk.first);
+            let end = first.plus(chunk.batch.num_rows() as u64);
+            let (from, to) = (first.max(range.start), end.min(range.end));
+            if from >= to {
+                continue;
+            }
+            let skip = from.get() - first.get();
+            let rows = chunk.batch.slice(skip as usize, (to.get() - from.get()) as usize);
+            found.push((from, batch_keys(key, &rows)?));
+        }
+        Ok(found)
+    }
+
     /// Calls `take(chunk, rows)` for each chunk with rows at `at`, and keeps what is not empty.
     fn select(
         &self,
@@ -113,7 +189,7 @@ impl MemtableView {
         let end = self.rows_at(at);
         let mut batches = Vec::new();
         for chunk in self.chunks.iter() {
-            let rows = chunk.batch.num_rows().min(end.saturating_sub(u64::from(chunk.first)) as usize);
+            let rows = rows_within(chunk, end);
             if rows == 0 {
                 break;
             }
@@ -127,6 +203,12 @@ impl MemtableView {
         }
         Ok(batches)
     }
+}
+
+/// How many rows of `chunk` have an offset below `end`.
+fn rows_within(chunk: &Chunk, end: u64) -> usize {
+    let ahead = end.saturating_sub(u64::from(chunk.first));
+    chunk.batch.num_rows().min(usize::try_from(ahead).unwrap_or(usize::MAX))
 }
 
 /// The first `rows` rows of `batch`, or those of them that are `kept`.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headwater_format::coord::{Epoch, Generation};
+use headwater_format::shard_manifest::ShardManifest;
 use headwater_format::wal_entry;
 use headwater_store::env::EnvExt;
 use tokio::sync::{mpsc, oneshot};
@@ -157,10 +158,7 @@ impl Conductor {
                 self.lingering = false;
                 Ok(())
             }
-            Event::Looked(theirs) => {
-                self.looking = false;
-                theirs.map_or(Ok(()), |theirs| Err(self.fenced(theirs)))
-            }
+            Event::Looked(found) => self.on_looked(found),
             Event::FencedBy(theirs) => Err(self.fenced(theirs)),
         }
     }
@@ -342,10 +340,27 @@ impl Conductor {
         let known = Arc::clone(&self.shared.lock().manifest);
         let ctx = Arc::clone(&self.ctx);
         self.look_task.run(self.ctx.env(), "look", &self.outbox, async move {
-            // Storage that does not answer now is asked again; the appends themselves tell whether it works.
-            let newest = ctx.register.refresh(known.version).await.ok().flatten();
-            Event::Looked(newest.map(|newest| newest.writer_epoch).filter(|theirs| *theirs > ctx.epoch))
+            let newest = ctx.register.refresh(known.version).await.map_err(ShardError::from);
+            let theirs =
+                |newest: Arc<ShardManifest>| Some(newest.writer_epoch).filter(|epoch| *epoch > ctx.epoch);
+            Event::Looked(newest.map(|newest| newest.and_then(theirs)))
         });
+    }
+
+    fn on_looked(&mut self, found: Result<Option<Epoch>, ShardError>) -> Result<(), ShardError> {
+        self.looking = false;
+        match found {
+            Ok(None) => Ok(()),
+            Ok(Some(theirs)) => Err(self.fenced(theirs)),
+            // Asked again next time; until then the appends themselves tell whether storage works.
+            Err(error @ ShardError::Unavailable { .. }) => {
+                self.shared.lock().counters.look_failures += 1;
+                logging::look_failed(self.ctx.shard, &error);
+                Ok(())
+            }
+            // With a manifest that cannot be read nobody knows whose the shard is.
+            Err(error) => Err(error),
+        }
     }
 
     fn advance_durable(
@@ -441,9 +456,14 @@ impl Conductor {
         if !done && (given_up.is_none() || !drained) {
             return;
         }
-        self.shared.lock().phase = Phase::Closed(given_up.clone());
+        let released = {
+            let mut state = self.shared.lock();
+            state.phase = Phase::Closed(given_up.clone());
+            state.tiers.release(&self.ctx)
+        };
         self.shared.announce_stopped();
-        self.flushing.fail_waiters(&ShardError::Closed { shard: self.ctx.shard });
+        self.flushing.stop(&ShardError::Closed { shard: self.ctx.shard });
+        drop(released);
         for reply in self.closing.drain(..) {
             let _ = reply.send(given_up.clone().map_or(Ok(()), Err));
         }
@@ -517,16 +537,18 @@ impl Conductor {
         group.fail(&told);
     }
 
-    /// The writer is over: it acknowledges nothing and serves no reads from here on (P7).
+    /// The writer is over: it acknowledges nothing and serves no reads from here on (P7), and gives its
+    /// memory back (L5). Snapshots taken before keep what they show.
     fn stop(&mut self, cause: ShardError) {
-        {
+        let released = {
             let mut state = self.shared.lock();
             if matches!(state.phase, Phase::Failed(_)) {
                 return;
             }
             state.phase = Phase::Failed(cause.clone());
             state.last_error = Some(cause.clone());
-        }
+            state.tiers.release(&self.ctx)
+        };
         self.shared.announce_stopped();
         logging::stopped(self.ctx.shard, self.ctx.epoch, &cause);
         let stopped = stopped_by(self.ctx.shard, &cause);
@@ -540,6 +562,8 @@ impl Conductor {
             task.clear();
         }
         self.flushing.stop(&stopped);
+        // Before anybody is told, so that who learns of the failure finds the memory free.
+        drop(released);
         self.queue.fail(&stopped);
         if let Some((group, _)) = self.encoded.take() {
             group.fail(&stopped);
@@ -566,6 +590,23 @@ impl Conductor {
             }
             _ => {}
         }
+    }
+}
+
+impl Drop for Conductor {
+    /// Nobody waits for a conductor that is gone (L1), and no panic looks like a shard that serves (P14):
+    /// puts, waiting writers, seals and closes are answered, and the memory is given back.
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        let cause = if std::thread::panicking() {
+            ShardError::Internal { invariant: "P14", context: "the task of the shard panicked".to_owned() }
+        } else {
+            let reason = "its task ended: the handle was dropped without a close, or the runtime is gone";
+            ShardError::Poisoned { shard: self.ctx.shard, reason: reason.to_owned() }
+        };
+        self.stop(cause);
     }
 }
 

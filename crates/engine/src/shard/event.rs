@@ -66,8 +66,9 @@ pub(super) enum Event {
     Aged(Generation),
     /// The linger of the first waiting put is over.
     Lingered,
-    /// The manifest was looked at while writing; a larger epoch than ours, if there is one.
-    Looked(Option<Epoch>),
+    /// The manifest was looked at while writing: a larger epoch than ours, if there is one, or why it could
+    /// not be read.
+    Looked(Result<Option<Epoch>, ShardError>),
     /// A reader saw a larger epoch on storage.
     FencedBy(Epoch),
 }

@@ -5,10 +5,13 @@ use headwater_format::coord::ShardId;
 use crate::error::ShardError;
 
 /// The error every call gets after `cause` stopped the writer: a fence stays a fence (another process serves
-/// the shard), anything else means that it is unknown what is durable, and reopening finds out (P7).
+/// the shard), changed columns stay what they are (what is durable is known), anything else means that it is
+/// unknown what is durable, and reopening finds out (P7).
 pub(super) fn stopped_by(shard: ShardId, cause: &ShardError) -> ShardError {
     match cause {
-        ShardError::Fenced { .. } | ShardError::Poisoned { .. } => cause.clone(),
+        ShardError::Fenced { .. } | ShardError::Poisoned { .. } | ShardError::SchemaChanged { .. } => {
+            cause.clone()
+        }
         other => ShardError::Poisoned { shard, reason: other.to_string() },
     }
 }

@@ -77,13 +77,13 @@ impl Flushing {
         self.failures_while_closing.filter(|failed| *failed >= attempts).and(self.error.clone())
     }
 
-    pub fn fail_waiters(&mut self, error: &ShardError) {
+    fn fail_waiters(&mut self, error: &ShardError) {
         for (_, waiter) in self.waiters.drain(..) {
             let _ = waiter.send(Err(error.clone()));
         }
     }
 
-    /// The writer is over.
+    /// The writer is over: no attempt goes on, and who waits for one is told.
     pub fn stop(&mut self, error: &ShardError) {
         self.task.clear();
         self.retry_timer.clear();
@@ -111,6 +111,12 @@ impl Flushing {
             let _ = waiter.send(Ok(()));
         }
     }
+}
+
+/// Whether no later attempt could do better. Not so a refusal by storage: a disk that is read-only now may be
+/// mounted again.
+fn is_final(error: &ShardError) -> bool {
+    matches!(error, ShardError::Fenced { .. } | ShardError::SchemaChanged { .. })
 }
 
 impl Conductor {
@@ -150,7 +156,7 @@ impl Conductor {
     ) -> Result<(), ShardError> {
         match outcome {
             Ok(published) => self.hand_over(generation, &published),
-            Err(failure) if matches!(failure.error, ShardError::Fenced { .. }) => Err(failure.error),
+            Err(failure) if is_final(&failure.error) => Err(failure.error),
             Err(failure) => {
                 self.retry_later(generation, failure);
                 Ok(())

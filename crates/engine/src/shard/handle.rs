@@ -13,7 +13,8 @@ use crate::error::ShardError;
 use crate::ingest::PreparedBatch;
 use crate::shard::context::Context;
 use crate::shard::event::{Event, PutRequest};
-use crate::shard::state::Shared;
+use crate::shard::reopen::OwnClaims;
+use crate::shard::state::{Phase, Shared};
 use crate::shard::stats::ShardStats;
 use crate::shard::task_slot::TaskSlot;
 use crate::shard::ticket::{Ack, Ticket};
@@ -28,6 +29,8 @@ pub struct Shard {
     pub(super) ctx: Arc<Context>,
     pub(super) shared: Arc<Shared>,
     pub(super) outbox: mpsc::UnboundedSender<Event>,
+    /// Claims made by [`Shard::reopen`].
+    pub(super) own_claims: OwnClaims,
     pub(super) _conductor: TaskSlot,
     pub(super) _pressure: TaskSlot,
 }
@@ -113,14 +116,15 @@ impl Shard {
             ReadLevel::Durable => state.durable,
             ReadLevel::Pending => state.tiers.next_seq,
         };
-        let mut memtables: Vec<_> = state.tiers.frozen.iter().map(|frozen| frozen.memtable.view()).collect();
-        memtables.push(state.tiers.active.memtable.view());
+        let memtables = state.tiers.views();
         let limits = SnapshotLimits {
             env: Arc::clone(self.ctx.env()),
             taken: self.ctx.now(),
             max_age: Duration::from_millis(self.ctx.settings.reads.snapshot_max_age_ms),
         };
-        Ok(ShardSnapshot::new(self.ctx.shard, seq, level, Arc::clone(&state.manifest), memtables, limits))
+        let manifest = Arc::clone(&state.manifest);
+        let snapshot = ShardSnapshot::new(self.ctx.shard, seq, level, manifest, memtables, limits);
+        Ok(snapshot.of_writer(self.ctx.epoch))
     }
 
     /// Flushes everything and ends the writer. New puts are refused from here on.
@@ -153,6 +157,14 @@ impl Shard {
             next_seq: state.tiers.next_seq,
             next_position: state.next_position,
             counters: state.counters.clone(),
+        }
+    }
+
+    /// The failure that stopped this writer; none while it serves and after a close in order.
+    pub fn failure(&self) -> Option<ShardError> {
+        match &self.shared.lock().phase {
+            Phase::Failed(cause) => Some(cause.clone()),
+            Phase::Serving | Phase::Closing | Phase::Closed(_) => None,
         }
     }
 
@@ -196,7 +208,7 @@ impl Shard {
     ) -> Result<Ticket, ShardError> {
         self.shared.check_writable()?;
         let (ack, outcome) = oneshot::channel();
-        let ticket = Ticket { outcome, shared: Arc::clone(&self.shared) };
+        let ticket = Ticket { outcome, shared: Arc::clone(&self.shared), untold: self.shared.untold() };
         if prepared.is_empty() {
             let now = self.shared.lock().tiers.next_seq;
             let _ = ack.send(Ok(Ack { first: now, end: now, position: WalPosition::ZERO }));
@@ -245,15 +257,17 @@ impl Shard {
     }
 
     /// A writer serves reads only while its epoch was confirmed within a bounded time, so that a zombie
-    /// notices (P7).
+    /// notices (P7). An answer is as old as its question: a confirmation that took longer than it lasts is
+    /// none.
     async fn confirm_epoch(&self) -> Result<(), ShardError> {
+        let lasts = Duration::from_millis(self.ctx.settings.reads.epoch_confirm_ms);
         let (confirmed, known) = {
             let state = self.shared.lock();
             state.check_readable(self.ctx.shard)?;
             (state.confirmed, Arc::clone(&state.manifest))
         };
-        let now = self.ctx.now();
-        if now.saturating_sub(confirmed) <= Duration::from_millis(self.ctx.settings.reads.epoch_confirm_ms) {
+        let asked = self.ctx.now();
+        if asked.saturating_sub(confirmed) <= lasts {
             return Ok(());
         }
         let newer = self.ctx.register.refresh(known.version).await?;
@@ -267,7 +281,21 @@ impl Shard {
         if let Some(newer) = newer.filter(|newer| newer.version > state.manifest.version) {
             state.manifest = newer;
         }
-        state.confirmed = state.confirmed.max(now);
-        Ok(())
+        // Appends confirm it too, and may have done so meanwhile.
+        state.confirmed = state.confirmed.max(asked);
+        let age = self.ctx.now().saturating_sub(state.confirmed);
+        if age <= lasts {
+            return Ok(());
+        }
+        Err(ShardError::Unavailable {
+            reason: format!(
+                "epoch {} of shard {} was last confirmed {} ms ago, more than the {} ms of \
+                 reads.epoch_confirm_ms: the manifest is read too slowly; try again",
+                self.ctx.epoch,
+                self.ctx.shard,
+                age.as_millis(),
+                lasts.as_millis()
+            ),
+        })
     }
 }

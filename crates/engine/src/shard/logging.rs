@@ -17,6 +17,10 @@ pub(super) fn flush_failed(shard: ShardId, generation: Generation, error: &Shard
     tracing::warn!(%shard, %generation, %error, wait_ms, "flush failed; it is tried again");
 }
 
+pub(super) fn look_failed(shard: ShardId, error: &ShardError) {
+    tracing::warn!(%shard, %error, "cannot look for a successor's claim; it is tried again");
+}
+
 pub(super) fn stopped(shard: ShardId, epoch: Epoch, error: &ShardError) {
     // Every caller is told; the log only says when.
     tracing::info!(%shard, %epoch, %error, "writer stopped");

@@ -1,7 +1,8 @@
 //! One shard, written by one process: the handle people call, and the one task behind it.
 //!
 //! - [`Shard`] (`handle`): what callers see; shapes rows on the caller's task, then posts an event.
-//! - `open`: claim, recover, start.
+//! - `open`: claim, recover, start. `reopen`: the same, after a failure stopped the writer here.
+//! - `peek`: read without claiming.
 //! - `conductor`: the task that owns everything that changes, one [`event`](event::Event) at a time.
 //! - `tiers`: the memtables, newest-wins between them, and replay into them.
 //! - `state`: what conductor and readers share behind one lock.
@@ -17,6 +18,8 @@ mod handle;
 mod indexer;
 mod logging;
 mod open;
+mod peek;
+mod reopen;
 mod replay;
 mod state;
 mod stats;
@@ -26,5 +29,6 @@ mod tiers;
 
 pub use context::ShardParts;
 pub use handle::{Seal, Shard};
+pub use peek::peek;
 pub use stats::{ShardStats, ShardStatus};
-pub use ticket::{Ack, Ticket};
+pub use ticket::{Ack, Ticket, Untold};

@@ -10,6 +10,7 @@ use headwater_format::coord::{Generation, ShardId};
 use headwater_format::shard_manifest::{ShardManifest, ShardStatus};
 use headwater_store::register::Register;
 use tokio::sync::{mpsc, watch};
+use uuid::Uuid;
 
 use crate::error::ShardError;
 use crate::ingest::{Ingest, IngestLimits};
@@ -21,6 +22,7 @@ use crate::shard::context::{Context, ShardParts};
 use crate::shard::event::Event;
 use crate::shard::handle::Shard;
 use crate::shard::logging;
+use crate::shard::reopen::OwnClaims;
 use crate::shard::replay::Replay;
 use crate::shard::state::{Phase, Shared, State};
 use crate::shard::task_slot::TaskSlot;
@@ -41,6 +43,20 @@ impl Shard {
         parts: ShardParts,
         settings: ShardSettings,
     ) -> Result<Self, ShardError> {
+        let env = Arc::clone(&parts.env);
+        Self::open_if(shard, parts, settings, |_| Ok(()), || env.uuid()).await
+    }
+
+    /// Opens the shard if `may_claim` says so of its newest manifest, with a write id drawn from
+    /// `claim_id`. The claim is put if absent on top of that manifest, or of one of no higher epoch written
+    /// since.
+    pub(super) async fn open_if(
+        shard: ShardId,
+        parts: ShardParts,
+        settings: ShardSettings,
+        may_claim: impl FnOnce(&ShardManifest) -> Result<(), ShardError>,
+        claim_id: impl Fn() -> Uuid,
+    ) -> Result<Self, ShardError> {
         settings.validate().map_err(|error| ShardError::invalid(error.to_string()))?;
         let base = parts.table.base().await?;
         let ingest = Ingest::new(&base.schema, IngestLimits::from(&settings))?;
@@ -54,8 +70,8 @@ impl Shard {
         if latest.status == ShardStatus::Sealed {
             return Err(ShardError::Sealed { shard });
         }
-        let env = Arc::clone(&parts.env);
-        let claimed = claim(&register, latest, || env.uuid()).await?;
+        may_claim(&latest)?;
+        let claimed = claim(&register, latest, claim_id).await?;
         let (schema, key) = (Arc::clone(ingest.schema()), ingest.key().cloned());
         let epoch = claimed.writer_epoch;
         let ctx = Arc::new(Context { shard, epoch, parts, register, settings, ingest, schema, key });
@@ -93,7 +109,14 @@ impl Shard {
         let mut pressure_task = TaskSlot::default();
         let pressure = forward_pressure(ctx.parts.budget.pressure(), outbox.clone());
         pressure_task.set(ctx.env().spawn("pressure", Box::pin(pressure)));
-        Self { ctx, shared, outbox, _conductor: conductor_task, _pressure: pressure_task }
+        Self {
+            ctx,
+            shared,
+            outbox,
+            own_claims: OwnClaims::default(),
+            _conductor: conductor_task,
+            _pressure: pressure_task,
+        }
     }
 }
 

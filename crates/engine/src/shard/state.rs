@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use crate::error::ShardError;
 use crate::shard::failure::stopped_by;
 use crate::shard::stats::{Counters, ShardStatus};
+use crate::shard::ticket::Untold;
 use crate::shard::tiers::Tiers;
 
 /// Whether the shard serves.
@@ -48,12 +49,15 @@ pub(super) struct Shared {
     state: Mutex<State>,
     frozen: watch::Sender<usize>,
     stopped: watch::Sender<bool>,
+    /// The first; every ticket has a clone.
+    untold: Untold,
 }
 
 impl Shared {
     pub fn new(shard: ShardId, state: State) -> Self {
         let frozen = watch::Sender::new(state.tiers.frozen.len());
-        Self { shard, state: Mutex::new(state), frozen, stopped: watch::Sender::new(false) }
+        let (stopped, untold) = (watch::Sender::new(false), Untold::default());
+        Self { shard, state: Mutex::new(state), frozen, stopped, untold }
     }
 
     /// Tells waiting writers that the shard takes no more writes.
@@ -64,6 +68,16 @@ impl Shared {
     /// Whether the shard has stopped, to wait on.
     pub fn stopped(&self) -> watch::Receiver<bool> {
         self.stopped.subscribe()
+    }
+
+    /// For a new ticket.
+    pub fn untold(&self) -> Untold {
+        self.untold.clone()
+    }
+
+    /// Whether no ticket waits to be looked at.
+    pub fn all_told(&self) -> bool {
+        self.untold.is_alone()
     }
 
     /// The state. Hold it briefly and never over an await.

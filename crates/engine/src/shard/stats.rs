@@ -40,6 +40,8 @@ pub struct Counters {
     pub flushes: u64,
     /// Flush attempts that failed and were tried again.
     pub flush_failures: u64,
+    /// Looks for a successor's claim, while writing, that storage did not answer.
+    pub look_failures: u64,
     /// WAL entries replayed at open.
     pub replayed_entries: u64,
     /// Rows replayed at open.
@@ -65,7 +67,7 @@ pub struct ShardStats {
     pub manifest_version: ManifestVersion,
     /// Generation of the active memtable.
     pub active_generation: Generation,
-    /// Rows in the active memtable.
+    /// Rows in the active memtable; none once the shard has stopped, as in the next two.
     pub active_rows: u64,
     /// Frozen memtables waiting for their flush.
     pub frozen: usize,

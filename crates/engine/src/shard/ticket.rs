@@ -29,6 +29,26 @@ pub struct Ack {
 pub struct Ticket {
     pub(super) outcome: oneshot::Receiver<Result<Ack, ShardError>>,
     pub(super) shared: Arc<Shared>,
+    pub(super) untold: Untold,
+}
+
+/// Stands for somebody who handed rows over and does not know yet what became of them. Each ticket has one;
+/// while one is left, a stopped shard is not opened again (see [`Shard::may_reopen`](super::Shard)).
+#[derive(Clone, Debug, Default)]
+pub struct Untold(Arc<()>);
+
+impl Untold {
+    /// Whether this is the last one.
+    pub(super) fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+}
+
+impl Ticket {
+    /// To be kept by whoever awaits this ticket on behalf of somebody else, until that one is told.
+    pub fn untold(&self) -> Untold {
+        self.untold.clone()
+    }
 }
 
 impl Future for Ticket {

@@ -14,9 +14,9 @@ use tokio::sync::mpsc;
 use crate::error::ShardError;
 use crate::freeze::MemtableStats;
 use crate::hold::hold;
-use crate::index::IndexError;
+use crate::index::{IndexError, MemIndex};
 use crate::ingest::PreparedBatch;
-use crate::memtable::{FrozenMemtable, Memtable};
+use crate::memtable::{FrozenMemtable, Memtable, MemtableView};
 use crate::shard::context::Context;
 use crate::shard::event::Event;
 use crate::shard::indexer::Indexer;
@@ -40,6 +40,15 @@ pub(super) struct Frozen {
     pub memtable: FrozenMemtable,
     /// Keeps applying rows that were handed over before the freeze.
     _indexer: Indexer,
+}
+
+/// Memtables nobody needs any more. Dropping it frees them, less what snapshots hold, and ends their
+/// indexing.
+#[derive(Debug)]
+#[must_use = "the memory is free when this is dropped, which should not be under the lock of `state`"]
+pub(super) struct Released {
+    _active: Active,
+    _frozen: VecDeque<Frozen>,
 }
 
 /// All memtables, oldest frozen first.
@@ -90,12 +99,29 @@ impl Tiers {
         Ok(first..end)
     }
 
+    /// All memtables as they are now, ascending by generation, the active one last.
+    pub fn views(&self) -> Vec<MemtableView> {
+        let frozen = self.frozen.iter().map(|frozen| frozen.memtable.view());
+        frozen.chain([self.active.memtable.view()]).collect()
+    }
+
     /// Freezes the active memtable and starts the next generation.
     pub fn freeze(&mut self, ctx: &Context) -> Result<(), ShardError> {
         let next = Active::new(ctx, self.active.memtable.generation().next(), self.next_seq, &self.outbox)?;
         let full = std::mem::replace(&mut self.active, next);
         self.frozen.push_back(Frozen { memtable: full.memtable.freeze(), _indexer: full.indexer });
         Ok(())
+    }
+
+    /// Gives all rows up: the shard has stopped, and what is durable is on storage (L5). An empty memtable
+    /// without indexes stays, so that numbers about the shard go on working.
+    pub fn release(&mut self, ctx: &Context) -> Released {
+        let generation = self.active.memtable.generation();
+        let empty = Active::carrying(ctx, generation, self.next_seq, Vec::new(), Indexer::default());
+        Released {
+            _active: std::mem::replace(&mut self.active, empty),
+            _frozen: std::mem::take(&mut self.frozen),
+        }
     }
 
     /// An entry with rows of `generation` became durable at `position`; everything below `durable` is.
@@ -153,10 +179,20 @@ impl Active {
             ctx.parts.indexes.iter().map(|factory| factory.create(generation, &ctx.schema)).collect();
         let indexes = indexes?;
         let indexer = Indexer::start(ctx.env(), &indexes, outbox);
+        Ok(Self::carrying(ctx, generation, first_seq, indexes, indexer))
+    }
+
+    fn carrying(
+        ctx: &Context,
+        generation: Generation,
+        first_seq: Seq,
+        indexes: Vec<Arc<dyn MemIndex>>,
+        indexer: Indexer,
+    ) -> Self {
         let charge = ctx.parts.budget.charge(0);
         let schema = Arc::clone(&ctx.schema);
         let memtable = Memtable::new(generation, schema, ctx.key.clone(), first_seq, indexes, charge);
-        Ok(Self { memtable, entries: 0, wal_bytes: 0, since: None, indexer })
+        Self { memtable, entries: 0, wal_bytes: 0, since: None, indexer }
     }
 
     /// What the freeze decision looks at. `waiting_entries` bounds the entries its undurable rows will need.

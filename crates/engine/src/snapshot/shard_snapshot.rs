@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use headwater_format::coord::{Generation, Seq, ShardId};
+use headwater_format::coord::{Epoch, Generation, Seq, ShardId};
 use headwater_format::shard_manifest::{ShardManifest, SsTable};
 use headwater_store::env::EnvRef;
 
@@ -46,6 +46,7 @@ pub struct ShardSnapshot {
     manifest: Arc<ShardManifest>,
     memtables: Vec<MemtableView>,
     limits: SnapshotLimits,
+    writer: Option<Epoch>,
 }
 
 impl ShardSnapshot {
@@ -58,7 +59,19 @@ impl ShardSnapshot {
         memtables: Vec<MemtableView>,
         limits: SnapshotLimits,
     ) -> Self {
-        Self { shard, seq, level, manifest, memtables, limits }
+        Self { shard, seq, level, manifest, memtables, limits, writer: None }
+    }
+
+    /// Says that it was taken by the writer of this epoch.
+    pub(crate) fn of_writer(mut self, epoch: Epoch) -> Self {
+        self.writer = Some(epoch);
+        self
+    }
+
+    /// The epoch of the writer that took it; `Seq`s of one epoch's snapshots are of one order. None when it
+    /// was read without a claim: its `Seq`s mean nothing outside of it.
+    pub fn writer(&self) -> Option<Epoch> {
+        self.writer
     }
 
     /// The shard.
@@ -76,17 +89,22 @@ impl ShardSnapshot {
         self.level
     }
 
-    /// The manifest version that names [`ShardSnapshot::sstables`].
+    /// The manifest version that names [`ShardSnapshot::sstables`]. Read files of it through those, which
+    /// expire.
     pub fn manifest(&self) -> &Arc<ShardManifest> {
         &self.manifest
     }
 
     /// The published SSTables, ascending by generation. All are older than every memtable here: a generation
     /// that was published but not handed over yet is read from memory only (P5, P12).
-    pub fn sstables(&self) -> &[SsTable] {
+    ///
+    /// # Errors
+    /// [`ShardError::SnapshotExpired`]: the files may be collected from then on.
+    pub fn sstables(&self) -> Result<&[SsTable], ShardError> {
+        self.check_age()?;
         let oldest = self.memtables.first().map_or(Generation::MAX, MemtableView::generation);
         let older = self.manifest.sstables.partition_point(|sstable| sstable.generation < oldest);
-        self.manifest.sstables.get(..older).unwrap_or_default()
+        Ok(self.manifest.sstables.get(..older).unwrap_or_default())
     }
 
     /// The memtables, ascending by generation, the active one last.
@@ -94,14 +112,7 @@ impl ShardSnapshot {
     /// # Errors
     /// [`ShardError::SnapshotExpired`].
     pub fn memtables(&self) -> Result<&[MemtableView], ShardError> {
-        let age = self.limits.env.now().saturating_sub(self.limits.taken);
-        if age > self.limits.max_age {
-            return Err(ShardError::SnapshotExpired {
-                shard: self.shard,
-                age_ms: millis(age),
-                max_age_ms: millis(self.limits.max_age),
-            });
-        }
+        self.check_age()?;
         Ok(&self.memtables)
     }
 
@@ -116,6 +127,19 @@ impl ShardSnapshot {
             rows.extend(memtable.live(self.seq)?);
         }
         Ok(rows)
+    }
+
+    /// An error once the snapshot is too old: whichever tier is read, it says so (P6).
+    fn check_age(&self) -> Result<(), ShardError> {
+        let age = self.limits.env.now().saturating_sub(self.limits.taken);
+        if age <= self.limits.max_age {
+            return Ok(());
+        }
+        Err(ShardError::SnapshotExpired {
+            shard: self.shard,
+            age_ms: millis(age),
+            max_age_ms: millis(self.limits.max_age),
+        })
     }
 }
 

@@ -1,6 +1,9 @@
 //! Settings: defaults that are right, names at fault, nothing unknown.
 
+use std::time::Duration;
+
 use headwater_engine::settings::{InvalidSetting, ShardSettings, WalCompression};
+use headwater_store::RetryPolicy;
 
 fn fault(change: impl FnOnce(&mut ShardSettings)) -> InvalidSetting {
     let mut settings = ShardSettings::default();
@@ -15,6 +18,30 @@ fn the_defaults_are_valid_and_replayable_by_the_reference() {
     assert_eq!((settings.freeze.max_rows, settings.freeze.max_entries), (100_000, 8_000));
     assert_eq!(settings.wal.max_entry_bytes, 16 << 20);
     assert_eq!(settings.wal.linger_ms, 0);
+}
+
+#[test]
+fn retries_are_set_in_milliseconds_and_are_the_stores_own_policy() {
+    let text = r#"{"retry": {"max_attempts": 3, "base_ms": 7, "cap_ms": 70, "budget_ms": 700}}"#;
+    let settings: ShardSettings = serde_json::from_str(text).unwrap();
+    let expected = RetryPolicy {
+        max_attempts: 3,
+        base: Duration::from_millis(7),
+        cap: Duration::from_millis(70),
+        budget: Duration::from_millis(700),
+    };
+    assert_eq!(settings.retry, expected);
+    assert_eq!(ShardSettings::default().retry, RetryPolicy::default());
+    let unknown = serde_json::from_str::<ShardSettings>(r#"{"retry": {"base": 7}}"#).unwrap_err();
+    assert!(unknown.to_string().contains("base"), "{unknown}");
+    for (change, name) in [
+        (fault(|s| s.retry.max_attempts = 0), "retry.max_attempts"),
+        (fault(|s| s.retry.base = Duration::ZERO), "retry.base_ms"),
+        (fault(|s| s.retry.cap = Duration::from_millis(1)), "retry.cap_ms"),
+        (fault(|s| s.retry.budget = Duration::ZERO), "retry.budget_ms"),
+    ] {
+        assert_eq!(change.setting, name);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use headwater_format::coord::{Epoch, ManifestVersion, ShardId, WalPosition};
 use headwater_format::path;
 use headwater_format::shard_manifest::{ShardManifest, ShardStatus};
 use headwater_format::wal_entry::{self, WalBody};
-use headwater_lance::{LanceTable, Sharding, TableOptions};
+use headwater_lance::{Connection, LanceTable, Sharding, TableOptions};
 use headwater_store::Store;
 use headwater_store::env::{EnvExt, EnvRef};
 use headwater_store::register::Register;
@@ -23,6 +23,7 @@ use super::report::{
 };
 use super::walk;
 use crate::error::Error;
+use crate::storage;
 
 /// How many WAL entries are read at once.
 const PARALLEL_READS: usize = 32;
@@ -34,8 +35,11 @@ const PARALLEL_READS: usize = 32;
 /// [`Error::Table`] when the base cannot be opened, [`Error::Storage`] when storage does not answer.
 /// An object that cannot be read is no error but a [`Problem`] of its shard.
 pub async fn inspect(uri: &str, options: &TableOptions, env: EnvRef) -> Result<TableReport, Error> {
+    storage::check_options(uri, options)?;
     let table_error = |error: TableError| Error::table(uri, error);
-    let table = LanceTable::open(uri, options, env.clone()).await.map_err(table_error)?;
+    let connection = Connection::default();
+    let table = LanceTable::open_with(&connection, uri, options, env.clone()).await;
+    let table = storage::opened(&connection, uri, options, &env, table).await?;
     let mem_wal = table.mem_wal().await.map_err(table_error)?;
     let base = table.base().await.map_err(table_error)?;
     let files = Files::sort(list(&table, &env).await?);

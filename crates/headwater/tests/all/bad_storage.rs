@@ -270,7 +270,7 @@ async fn an_sstable_that_is_gone_is_a_typed_error_and_shown() {
     table.put(rows(&[(2, "b")])).await.expect("writing goes on");
     let snapshot = table.snapshot(headwater::ReadLevel::Durable).await.unwrap();
     let (id, shard) = &snapshot.shards()[0];
-    let error = table.files().open_sstable(*id, &shard.sstables()[0]).await.unwrap_err();
+    let error = table.files().open_sstable(*id, &shard.sstables().unwrap()[0]).await.unwrap_err();
     assert!(matches!(error, TableError::NotFound { .. }), "{error:?}");
 }
 

@@ -101,8 +101,8 @@ async fn a_flush_waits_for_an_index_that_is_behind_and_writes_come_through_meanw
 async fn assert_sidecar_is_complete(table: &Table, written: &[i64], never: &[i64]) {
     let snapshot = table.snapshot(ReadLevel::Durable).await.unwrap();
     let (id, shard) = &snapshot.shards()[0];
-    assert_eq!(shard.sstables().len(), 1);
-    let reader = table.files().open_sstable(*id, &shard.sstables()[0]).await.unwrap();
+    assert_eq!(shard.sstables().unwrap().len(), 1);
+    let reader = table.files().open_sstable(*id, &shard.sstables().unwrap()[0]).await.unwrap();
     let found = reader.find_keys(&keys(written)).await.unwrap();
     assert!(found.iter().all(|offsets| !offsets.is_empty()), "{found:?}");
     assert_eq!(found.iter().map(Vec::len).sum::<usize>() as u64, reader.physical_rows());
@@ -122,7 +122,7 @@ async fn flushes_under_constant_writes_with_an_index_lose_no_key() {
         table.put(named(first..first + 10)).await.unwrap();
         let snapshot = table.snapshot(ReadLevel::Durable).await.unwrap();
         let (id, shard) = &snapshot.shards()[0];
-        for sstable in shard.sstables() {
+        for sstable in shard.sstables().unwrap() {
             let reader = table.files().open_sstable(*id, sstable).await.unwrap();
             let generation = i64::try_from(sstable.generation.get()).unwrap();
             let written: Vec<i64> = ((generation - 1) * 20..generation * 20).collect();

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::disallowed_methods)]
 
+mod adoption;
 mod bad_storage;
 mod complete;
 mod disk_full;
@@ -11,9 +12,13 @@ mod fencing;
 mod fixtures;
 mod init;
 mod inspect;
+mod interop;
 mod opening;
-mod peers;
+mod reads;
 mod router;
 mod routing;
+mod schema_change;
 mod settings;
 mod support;
+mod verify;
+mod writer_defaults;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -79,7 +80,7 @@ pub fn options() -> OpenOptions {
     options.table.fsync = false;
     // A test that waits for a request that cannot succeed should not wait for long.
     options.settings.retry.max_attempts = 3;
-    options.settings.retry.base_ms = 1;
+    options.settings.retry.base = Duration::from_millis(1);
     options.settings.flush.retry_base_ms = 1;
     options.settings.flush.retry_cap_ms = 10;
     options
@@ -124,7 +125,7 @@ pub async fn by_shard(table: &Table) -> BTreeMap<ShardId, Rows> {
     let mut shards = BTreeMap::new();
     for (id, shard) in snapshot.shards() {
         let mut rows = Rows::new();
-        for sstable in shard.sstables() {
+        for sstable in shard.sstables().unwrap() {
             let reader = table.files().open_sstable(*id, sstable).await.unwrap();
             for batch in reader.scan().await.unwrap() {
                 apply(&mut rows, &batch);

@@ -8,7 +8,8 @@ use object_store::path::Path;
 
 const DATA_DIR: &str = "data";
 const SIDECAR_DIR: &str = "_pk_index";
-const BLOOM_NAME: &str = "bloom_filter.bin";
+/// Name of the bloom filter.
+pub(crate) const BLOOM_NAME: &str = "bloom_filter.bin";
 /// The one version an SSTable has.
 pub(crate) const VERSION: u64 = 1;
 /// The one fragment an SSTable has.

@@ -13,14 +13,20 @@
 //! Keeps P9 (a named SSTable is complete) and P15 (columns are known by field id). Called by the
 //! table's `TableIo`.
 
+mod attempts;
 mod cache;
+mod columns;
 mod layout;
 mod reader;
 mod retype;
 mod sidecar;
 mod write;
 
+pub(crate) use attempts::FailedAttempts;
 pub(crate) use cache::ReaderCache;
-pub(crate) use layout::Layout;
-pub(crate) use reader::{OpenFiles, SsTableFiles};
+pub(crate) use layout::{BLOOM_NAME, Layout};
+pub use reader::SsTableFiles;
+pub use retype::retype_batch;
+
+pub(crate) use reader::OpenFiles;
 pub(crate) use write::{Target, write};

@@ -14,7 +14,8 @@ use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take_record_batch;
 use async_trait::async_trait;
-use futures::TryStreamExt;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
 use headwater_engine::table::{SsTableReader, TableError};
 use headwater_format::coord::RowOffset;
 use headwater_format::key::KeySchema;
@@ -32,6 +33,7 @@ use lance_table::format::{DataFile, Fragment, Manifest};
 use lance_table::io::deletion::read_deletion_file;
 use lance_table::io::manifest::read_manifest;
 use roaring::RoaringBitmap;
+use tokio::sync::OnceCell;
 
 use super::layout::{FRAGMENT, Layout};
 use super::retype::retype_batch;
@@ -58,17 +60,20 @@ pub(crate) struct OpenFiles<'a> {
 
 /// An open SSTable.
 #[derive(Debug)]
-pub(crate) struct SsTableFiles {
-    layout: Layout,
-    schema: Arc<TableSchema>,
+pub struct SsTableFiles {
+    pub(super) layout: Layout,
+    pub(super) schema: Arc<TableSchema>,
     store: Arc<ObjectStore>,
-    data: DataFile,
+    pub(super) data: DataFile,
     file: FileReader,
-    every_column: ReaderProjection,
+    /// As its manifest has it: field ids and what each column is called.
+    pub(crate) columns: LanceSchema,
+    pub(crate) every_column: ReaderProjection,
     key_columns: Option<ReaderProjection>,
-    replaced: RoaringBitmap,
+    pub(super) replaced: RoaringBitmap,
     sidecar: Option<Sidecar>,
-    physical_rows: u64,
+    pub(super) physical_rows: u64,
+    pub(super) tombstones: OnceCell<Arc<RoaringBitmap>>,
 }
 
 impl SsTableFiles {
@@ -104,11 +109,13 @@ impl SsTableFiles {
             layout,
             schema,
             file,
+            columns: manifest.schema,
             every_column,
             key_columns,
             replaced,
             sidecar,
             physical_rows,
+            tombstones: OnceCell::new(),
         })
     }
 
@@ -117,22 +124,32 @@ impl SsTableFiles {
         rows: ReadBatchParams,
         projection: &ReaderProjection,
     ) -> Result<Vec<RecordBatch>, TableError> {
-        let read = async {
-            let everything = FilterExpression::no_filter();
-            let stream = self
-                .file
-                .read_stream_projected(rows, BATCH_ROWS, READ_AHEAD, projection.clone(), everything)
-                .await?;
-            stream.try_collect::<Vec<_>>().await
+        self.start(rows, projection).await?.try_collect().await
+    }
+
+    /// Starts reading rows, a batch at a time and a few ahead.
+    pub(crate) async fn start(
+        &self,
+        rows: ReadBatchParams,
+        projection: &ReaderProjection,
+    ) -> Result<BoxStream<'static, Result<RecordBatch, TableError>>, TableError> {
+        let everything = FilterExpression::no_filter();
+        let reading =
+            self.file.read_stream_projected(rows, BATCH_ROWS, READ_AHEAD, projection.clone(), everything);
+        let (store, layout, data) = (Arc::clone(&self.store), self.layout.clone(), self.data.clone());
+        let stream = match reading.await {
+            Ok(stream) => stream,
+            Err(error) => return Err(data_error(&store, &layout, &data, error).await),
         };
-        match read.await {
-            Ok(batches) => Ok(batches),
-            Err(error) => Err(data_error(&self.store, &self.layout, &self.data, error).await),
-        }
+        let explained = stream.or_else(move |error| {
+            let (store, layout, data) = (Arc::clone(&store), layout.clone(), data.clone());
+            async move { Err(data_error(&store, &layout, &data, error).await) }
+        });
+        Ok(explained.boxed())
     }
 
     /// The rows at `offsets`, which ascend strictly, under the columns of `projection`.
-    async fn read_ascending(
+    pub(super) async fn read_ascending(
         &self,
         offsets: UInt32Array,
         projection: &ReaderProjection,
@@ -339,7 +356,7 @@ fn key_part(layout: &Layout, key: &KeySchema, schema: &LanceSchema) -> Result<La
 }
 
 /// Reads the columns of `schema` by field id from the places the manifest records (P15).
-fn projection(
+pub(super) fn projection(
     layout: &Layout,
     data: &DataFile,
     schema: &LanceSchema,
@@ -353,6 +370,6 @@ fn projection(
         .map_err(|error| corrupt(layout, error.to_string()))
 }
 
-fn corrupt(layout: &Layout, reason: String) -> TableError {
+pub(super) fn corrupt(layout: &Layout, reason: String) -> TableError {
     TableError::Corrupt { path: layout.relative().to_owned(), reason }
 }

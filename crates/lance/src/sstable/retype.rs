@@ -16,7 +16,7 @@ use arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef};
 ///
 /// # Errors
 /// When a column is missing or its values are of another type.
-pub(crate) fn retype_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+pub fn retype_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let columns = schema
         .fields()
         .iter()

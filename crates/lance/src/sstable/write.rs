@@ -1,8 +1,8 @@
 //! Writing an SSTable: its files side by side, the table manifest last.
 //!
 //! Owns: [`write`]. Row addresses are known up front (fragment 0, offsets in insert order), so no file waits
-//! for another. Nothing here decides whether the generation may be written:
-//! [`FrozenMemtable::check_complete`] does.
+//! for another. Nothing here decides whether the generation may be written: the caller has asked
+//! [`FrozenMemtable::check_complete`] and compared the schema.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -16,7 +16,6 @@ use headwater_engine::memtable::FrozenMemtable;
 use headwater_engine::table::{TableError, WrittenSsTable};
 use headwater_format::bloom::Bloom;
 use headwater_format::key::KeySchema;
-use headwater_format::schema::schema_difference;
 use headwater_store::env::{EnvExt, EnvRef};
 use lance_core::utils::deletion::DeletionVector;
 use lance_file::versions::{create_writer, data_file_columns};
@@ -47,17 +46,15 @@ pub(crate) struct Target<'a> {
     pub env: &'a EnvRef,
 }
 
-/// Writes `frozen` into the target directory. The files are written, not yet synced.
+/// Writes `frozen`, which is complete and has the target's schema, into the target directory. The files are
+/// written, not yet synced; after an error some of them are.
 ///
 /// # Errors
-/// [`TableError::Invalid`] when `frozen` is empty, not durable, not applied to an index, or of another schema
-/// than the base; otherwise what storage said.
+/// [`TableError::Invalid`] when its rows do not fit into one SSTable; otherwise what storage said.
 pub(crate) async fn write(
     target: &Target<'_>,
     frozen: &FrozenMemtable,
 ) -> Result<WrittenSsTable, TableError> {
-    frozen.check_complete()?;
-    check_schema(target, frozen)?;
     let batches: Arc<[RecordBatch]> = frozen.batches().into();
     let physical_rows: u64 = batches.iter().map(|batch| batch.num_rows() as u64).sum();
     let key = target.schema.key.clone().map(Arc::new);
@@ -74,18 +71,6 @@ pub(crate) async fn write(
     let manifest_bytes = write_manifest(target, fragment).await?;
     let file_bytes = files.iter().sum::<u64>().saturating_add(manifest_bytes);
     Ok(WrittenSsTable { physical_rows, replaced_rows, file_bytes })
-}
-
-/// A generation of another schema than the base's would serve wrong columns: refused for now (P15).
-fn check_schema(target: &Target<'_>, frozen: &FrozenMemtable) -> Result<(), TableError> {
-    match schema_difference(&target.schema.storage, frozen.schema()) {
-        None => Ok(()),
-        Some(difference) => Err(TableError::invalid(format!(
-            "generation {} has not the schema of the table any more: {difference}; \
-             writing generations over a schema change is not supported yet",
-            frozen.generation()
-        ))),
-    }
 }
 
 struct Data {

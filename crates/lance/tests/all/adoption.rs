@@ -1,69 +1,19 @@
 //! Which shard serves a value: adopted, created, or refused.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
-use arrow_array::RecordBatch;
-use headwater_engine::manifest::create_shard;
 use headwater_engine::table::{TableError, TableIo};
-use headwater_format::coord::{Epoch, Generation, ManifestVersion, ShardId, WalPosition};
-use headwater_format::path::{manifest_path, wal_path};
-use headwater_format::shard_manifest::{ShardManifest, ShardStatus};
-use headwater_format::wal_entry::{Compression, encode_rows};
-use headwater_lance::{LanceTable, MemWal, ShardValue, Sharding};
-use headwater_store::Register;
-use lance::dataset::CommitBuilder;
-use lance::dataset::transaction::{Operation, Transaction};
+use headwater_format::coord::{Epoch, Generation, ManifestVersion, WalPosition};
+use headwater_format::path::{manifest_path, sstable_dir, wal_path};
+use headwater_lance::{MemWal, ShardValue, Sharding};
+use lance::Dataset;
 use lance::index::DatasetIndexExt;
 use lance_index::IndexType;
 use lance_index::scalar::{InvertedIndexParams, ScalarIndexParams};
-use lance_table::system_index::mem_wal::{
-    MemWalIndexDetails, ShardingField, ShardingSpec, new_mem_wal_index_meta,
-};
-use uuid::Uuid;
 
+use crate::foreign::*;
+use crate::initialising::{append, index_on};
 use crate::support::*;
-
-fn id(number: u128) -> ShardId {
-    ShardId::new(Uuid::from_u128(number))
-}
-
-fn by_bucket() -> Sharding {
-    Sharding::Bucket { column: "id".to_owned(), num_buckets: 8 }
-}
-
-async fn table_by(place: &Place, sharding: &Sharding) -> (Arc<LanceTable>, MemWal) {
-    let table = place.table(&id_value_schema(), &["id"]).await;
-    let mem_wal = table.init_mem_wal(sharding).await.unwrap();
-    (table, mem_wal)
-}
-
-/// A shard as the reference makes it: any id, no values.
-async fn foreign_shard(table: &LanceTable, shard: ShardId, spec_id: u32, rows: &[(i64, &str)]) {
-    create_shard(table.store(), shard, spec_id, BTreeMap::new()).await.unwrap();
-    if !rows.is_empty() {
-        wal(table, shard, 1, id_value_rows(rows)).await;
-    }
-}
-
-async fn wal(table: &LanceTable, shard: ShardId, position: u64, rows: RecordBatch) {
-    let entry =
-        encode_rows(&rows.schema(), Epoch::new(1), Generation::new(1), &[rows], Compression::None).unwrap();
-    table.store().put(&wal_path(shard, WalPosition::new(position)), entry).await.unwrap();
-}
-
-async fn change(table: &LanceTable, shard: ShardId, edit: impl FnOnce(&mut ShardManifest)) {
-    let register: Register<ShardManifest> = Register::for_shard(table.store().clone(), shard);
-    let mut next = register.load().await.unwrap().unwrap().as_ref().clone();
-    next.version = next.version.next();
-    next.write_id = None;
-    edit(&mut next);
-    register.write(&next).await.unwrap();
-}
-
-async fn seal(table: &LanceTable, shard: ShardId) {
-    change(table, shard, |manifest| manifest.status = ShardStatus::Sealed).await;
-}
 
 #[tokio::test]
 async fn two_processes_agree_on_the_shard_of_a_value() {
@@ -121,9 +71,9 @@ async fn a_shard_without_values_is_adopted_when_its_rows_have_one_value() {
 }
 
 #[tokio::test]
-async fn rows_of_sstables_count_for_adoption_until_they_are_in_the_base() {
+async fn rows_of_sstables_count_for_adoption_in_the_base_too_while_they_are_there() {
     let place = Place::new();
-    let (table, mut mem_wal) = table_by(&place, &by_bucket()).await;
+    let (table, mem_wal) = table_by(&place, &by_bucket()).await;
     foreign_shard(&table, shard(), 1, &[]).await;
     write(&table, &frozen(&table, vec![Step::Rows(id_value_rows(&[(1, "a")]))])).await.unwrap();
     change(&table, shard(), |manifest| {
@@ -131,9 +81,23 @@ async fn rows_of_sstables_count_for_adoption_until_they_are_in_the_base() {
         manifest.sstables = vec![sstable()];
     })
     .await;
-    assert_eq!(table.resolve_shard(&mem_wal, &ShardValue::Bucket(4)).await.unwrap(), shard());
-    mem_wal.compacted.insert(shard(), Generation::new(1));
-    assert_ne!(table.resolve_shard(&mem_wal, &ShardValue::Bucket(4)).await.unwrap(), shard());
+    let value = ShardValue::Bucket(4);
+    assert_eq!(table.resolve_shard(&mem_wal, &value).await.unwrap(), shard());
+    fold(&place, shard(), 1).await;
+    assert_eq!(table.resolve_shard(&mem_wal, &value).await.unwrap(), shard());
+    table.store().delete(&sstable_path("_versions/18446744073709551614.manifest")).await.unwrap();
+    let later = place.open().await;
+    let created = later.resolve_shard(&mem_wal, &value).await.unwrap();
+    assert_ne!(created, shard(), "collected: nothing tells what it served");
+    assert_eq!(
+        table.resolve_shard(&mem_wal, &value).await.unwrap(),
+        created,
+        "it served last, this one serves"
+    );
+}
+
+fn sstable_path(file: &str) -> String {
+    format!("{}/{file}", sstable_dir(shard(), &name()))
 }
 
 #[tokio::test]
@@ -158,6 +122,20 @@ async fn two_shards_of_one_value_are_named_and_none_is_written() {
     seal(&table, id(8)).await;
     let reason = invalid(table.resolve_shard(&mem_wal, &ShardValue::Unsharded).await);
     assert!(reason.contains("sealed"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_shard_that_was_dropped_and_is_drained_is_in_nobodys_way() {
+    let place = Place::new();
+    let (table, mem_wal) = table_by(&place, &by_bucket()).await;
+    foreign_shard(&table, id(7), 1, &[(1, "a")]).await;
+    let value = ShardValue::Bucket(4);
+    change(&table, id(7), |manifest| manifest.shard_field_values = value.to_entries()).await;
+    seal(&table, id(7)).await;
+    let reason = invalid(table.resolve_shard(&mem_wal, &value).await);
+    assert!(reason.contains("sealed"), "{reason}");
+    change(&table, id(7), |manifest| manifest.replay_after = WalPosition::new(1)).await;
+    assert_ne!(table.resolve_shard(&mem_wal, &value).await.unwrap(), id(7));
 }
 
 /// Regression: lance#7949.
@@ -201,45 +179,6 @@ async fn shards_by_identity_are_told_apart_by_their_raw_values() {
     assert_eq!(table.resolve_shard(&mem_wal, &values[2]).await.unwrap(), one);
 }
 
-/// A table whose MemWAL was initialised by somebody else: no incarnation.
-async fn initialised_elsewhere(place: &Place, specs: Vec<ShardingSpec>) -> Arc<LanceTable> {
-    place.table(&id_value_schema(), &["id"]).await;
-    initialise_elsewhere(place, specs, Vec::new()).await
-}
-
-async fn initialise_elsewhere(
-    place: &Place,
-    specs: Vec<ShardingSpec>,
-    maintained: Vec<String>,
-) -> Arc<LanceTable> {
-    let dataset = place.dataset().await;
-    let details = MemWalIndexDetails {
-        num_shards: 1,
-        sharding_specs: specs,
-        maintain_all_indexes: maintained.is_empty(),
-        maintained_indexes: maintained,
-        writer_config_defaults: [("durable_write".to_owned(), "true".to_owned())].into(),
-        ..MemWalIndexDetails::default()
-    };
-    let entry = new_mem_wal_index_meta(dataset.version_id(), details).unwrap();
-    let operation = Operation::CreateIndex { new_indices: vec![entry], removed_indices: Vec::new() };
-    let version = dataset.version_id();
-    CommitBuilder::new(Arc::new(dataset)).execute(Transaction::new(version, operation, None)).await.unwrap();
-    place.open().await
-}
-
-fn unsharded_spec() -> ShardingSpec {
-    let field = ShardingField {
-        field_id: "bucket".to_owned(),
-        source_ids: Vec::new(),
-        transform: Some("unsharded".to_owned()),
-        expression: None,
-        result_type: "int32".to_owned(),
-        parameters: Default::default(),
-    };
-    ShardingSpec { spec_id: 1, fields: vec![field] }
-}
-
 #[tokio::test]
 async fn a_table_initialised_elsewhere_gets_its_incarnation_from_our_first_writer() {
     let place = Place::new();
@@ -267,6 +206,81 @@ async fn a_table_initialised_elsewhere_gets_its_incarnation_from_our_first_write
 }
 
 #[tokio::test]
+async fn a_table_initialised_elsewhere_gets_a_key_index_and_keeps_the_ones_it_has() {
+    let place = Place::new();
+    place.table(&id_value_schema(), &["id"]).await;
+    append(&place, id_value_rows(&[(1, "a"), (2, "b")])).await;
+    let (mut dataset, btree) = (place.dataset().await, ScalarIndexParams::default());
+    dataset
+        .create_index(&["value"], IndexType::BTree, Some("words".to_owned()), &btree, false)
+        .await
+        .unwrap();
+    let table = initialise_elsewhere(&place, vec![unsharded_spec()], Vec::new()).await;
+    let words = |dataset: &Dataset| {
+        let dataset = dataset.clone();
+        async move {
+            let indexes = dataset.load_indices().await.unwrap();
+            indexes.iter().find(|index| index.name == "words").unwrap().clone()
+        }
+    };
+    let before = place.dataset().await;
+    let mem_wal = table.mem_wal().await.unwrap().unwrap();
+    table.resolve_shard(&mem_wal, &ShardValue::Unsharded).await.unwrap();
+
+    let after = place.dataset().await;
+    assert_eq!(after.version_id(), before.version_id() + 1, "together with the incarnation");
+    assert_eq!(words(&after).await, words(&before).await);
+    let mut found = index_on(&place).await;
+    found.sort();
+    let expected = [("headwater_key", "id"), ("words", "value")];
+    assert_eq!(found, expected.map(|(name, column)| (name.to_owned(), column.to_owned())));
+    let plan = after.scan().filter("id = 2").unwrap().explain_plan(false).await.unwrap();
+    assert!(plan.contains("headwater_key"), "{plan}");
+    assert_eq!(after.count_rows(Some("id = 2".to_owned())).await.unwrap(), 1);
+    after.validate().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_table_initialised_elsewhere_with_a_btree_on_its_key_or_without_a_key_gets_none() {
+    for key in [vec!["id"], vec![]] {
+        let place = Place::new();
+        place.table(&id_value_schema(), &key).await;
+        let (mut dataset, btree) = (place.dataset().await, ScalarIndexParams::default());
+        dataset
+            .create_index(&["id"], IndexType::BTree, Some("mine".to_owned()), &btree, false)
+            .await
+            .unwrap();
+        let table = initialise_elsewhere(&place, vec![unsharded_spec()], Vec::new()).await;
+        let mem_wal = table.mem_wal().await.unwrap().unwrap();
+        table.resolve_shard(&mem_wal, &ShardValue::Unsharded).await.unwrap();
+        assert_eq!(index_on(&place).await, [("mine".to_owned(), "id".to_owned())]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_incarnation_given_beside_appends_keeps_their_rows() {
+    let place = Place::new();
+    place.table(&id_value_schema(), &["id"]).await;
+    append(&place, id_value_rows(&[(100, "x")])).await;
+    let table = initialise_elsewhere(&place, vec![unsharded_spec()], Vec::new()).await;
+    let mem_wal = table.mem_wal().await.unwrap().unwrap();
+    let appends = async {
+        for id in 0..10 {
+            append(&place, id_value_rows(&[(id, "x")])).await;
+        }
+    };
+    let (resolved, ()) = futures::join!(table.resolve_shard(&mem_wal, &ShardValue::Unsharded), appends);
+    resolved.unwrap();
+    let dataset = place.dataset().await;
+    assert_eq!(dataset.count_rows(None).await.unwrap(), 11);
+    for id in [0, 9, 100] {
+        assert_eq!(dataset.count_rows(Some(format!("id = {id}"))).await.unwrap(), 1, "{id}");
+    }
+    assert_eq!(index_on(&place).await.len(), 1);
+    dataset.validate().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_table_with_shards_made_by_hand_is_not_written() {
     let place = Place::new();
     let table = initialised_elsewhere(&place, Vec::new()).await;
@@ -291,6 +305,15 @@ async fn a_table_that_names_a_full_text_index_to_maintain_is_not_written() {
     let mem_wal = table.mem_wal().await.unwrap().unwrap();
     let reason = invalid(table.resolve_shard(&mem_wal, &ShardValue::Unsharded).await);
     assert!(reason.contains("indexes words,"), "{reason}");
-    let without = MemWal { maintained: names(&["ids", "gone"]), ..mem_wal };
-    table.resolve_shard(&without, &ShardValue::Unsharded).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_table_that_names_b_trees_or_indexes_that_are_gone_is_written() {
+    let place = Place::new();
+    place.table(&id_value_schema(), &["id"]).await;
+    let (mut dataset, btree) = (place.dataset().await, ScalarIndexParams::default());
+    dataset.create_index(&["id"], IndexType::BTree, Some("ids".to_owned()), &btree, false).await.unwrap();
+    let table = initialise_elsewhere(&place, vec![unsharded_spec()], names(&["ids", "gone"])).await;
+    let mem_wal = table.mem_wal().await.unwrap().unwrap();
+    table.resolve_shard(&mem_wal, &ShardValue::Unsharded).await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! Giving a table its write tier, and noticing when it is gone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
@@ -9,10 +9,10 @@ use headwater_engine::manifest::create_shard;
 use headwater_engine::table::TableIo;
 use headwater_format::coord::WalPosition;
 use headwater_format::coord::{Epoch, Generation, ManifestVersion, ShardId};
-use headwater_format::path::wal_path;
+use headwater_format::path::{sstable_dir, wal_path};
 use headwater_format::shard_manifest::{ShardManifest, ShardStatus};
-use headwater_format::wal_entry::{Compression, encode_rows};
-use headwater_lance::{LanceTable, Sharding};
+use headwater_format::wal_entry::{Compression, encode_rows, encode_sentinel};
+use headwater_lance::{LanceTable, ShardValue, Sharding};
 use headwater_store::Register;
 use lance::Dataset;
 use lance::dataset::{WriteMode, WriteParams};
@@ -34,7 +34,7 @@ fn rows_of(schema: &Schema, rows: RecordBatch) -> RecordBatch {
     RecordBatch::try_new(Arc::new(schema.clone()), rows.columns().to_vec()).unwrap()
 }
 
-async fn append(place: &Place, rows: RecordBatch) {
+pub async fn append(place: &Place, rows: RecordBatch) {
     let dataset = place.dataset().await;
     let schema = Schema::from(dataset.schema());
     let rows = rows_of(&schema, rows);
@@ -107,7 +107,7 @@ async fn feature_flags_of_the_base_stay_as_they_were() {
     }
 }
 
-async fn index_on(place: &Place) -> Vec<(String, String)> {
+pub async fn index_on(place: &Place) -> Vec<(String, String)> {
     let dataset = place.dataset().await;
     let indexes = dataset.load_indices().await.unwrap();
     let column = |id: i32| dataset.schema().field_by_id(id).unwrap().name.clone();
@@ -340,12 +340,38 @@ async fn init_over_shards_of_an_earlier_write_tier_lists_them_with_their_rows() 
     }
 }
 
+/// What a writer that slept through the drop must meet stays: the sentinel, and every manifest (P10).
 #[tokio::test]
-async fn init_sweeps_sealed_shards_without_rows() {
+async fn init_deletes_unnamed_sstables_of_dropped_shards_and_nothing_else() {
     let place = Place::new();
     let table = place.table(&id_value_schema(), &["id"]).await;
-    let id = old_shard(&table, ShardStatus::Sealed, &[]).await;
+    let id = old_shard(&table, ShardStatus::Sealed, &[(1, "a")]).await;
+    let sentinel = encode_sentinel(Epoch::new(2)).unwrap();
+    table.store().put(&wal_path(id, WalPosition::new(2)), sentinel).await.unwrap();
+    crate::foreign::change(&table, id, |manifest| {
+        manifest.replay_after = WalPosition::new(2);
+        manifest.last_seen = WalPosition::new(2);
+        manifest.current_generation = Generation::new(3);
+    })
+    .await;
+    let kept = paths_of(&table, id).await;
+    assert_eq!(kept.len(), 6, "three manifests, a hint, an entry, a sentinel: {kept:?}");
+    for name in ["00000001_gen_1", "00000002_gen_2", "00000003_gen_3"] {
+        let file = format!("{}/bloom_filter.bin", sstable_dir(id, name));
+        table.store().put(&file, vec![0_u8; 32].into()).await.unwrap();
+    }
     table.init_mem_wal(&Sharding::Unsharded).await.unwrap();
-    let left = table.store().list(&headwater_format::path::shard_dir(id)).await.unwrap();
-    assert!(left.is_empty(), "{left:?}");
+    let names = table.list_generations(id).await.unwrap();
+    assert_eq!(names, ["00000003_gen_3"], "whoever writes that one is not known to have lost");
+    let left = paths_of(&table, id).await;
+    assert!(kept.is_subset(&left) && left.len() == kept.len() + 1, "{left:?}");
+
+    let mem_wal = table.mem_wal().await.unwrap().unwrap();
+    let shard = table.resolve_shard(&mem_wal, &ShardValue::Unsharded).await.unwrap();
+    assert_ne!(shard, id, "the dropped shard serves nothing any more");
+}
+
+async fn paths_of(table: &LanceTable, shard: ShardId) -> BTreeSet<String> {
+    let objects = table.store().list(&headwater_format::path::shard_dir(shard)).await.unwrap();
+    objects.into_iter().map(|object| object.path).collect()
 }

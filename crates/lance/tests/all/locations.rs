@@ -83,7 +83,14 @@ async fn spaces_and_trailing_slashes_in_a_local_path_lead_to_the_same_table() {
     write(&table, &frozen(&table, a_row())).await.unwrap();
     assert!(path.join(sstable_dir(shard(), &name())).join("_versions").is_dir());
 
-    for uri in [plain.clone(), format!("{plain}/"), format!("file://{plain}/?"), format!("file://{plain}?")] {
+    for uri in [
+        plain.clone(),
+        format!("{plain}/"),
+        format!("file://{plain}/?"),
+        format!("file://{plain}?"),
+        format!("file:{plain}"),
+        format!("file://localhost{plain}"),
+    ] {
         let table = LanceTable::open(&uri, &options(), env()).await.unwrap();
         assert!(table.mem_wal().await.unwrap().is_some(), "{uri}");
         let reader = table.open_sstable(shard(), &sstable()).await.unwrap();
@@ -104,7 +111,28 @@ async fn a_location_that_names_no_table_is_refused() {
         let reason = invalid(LanceTable::open(uri, &options(), env()).await);
         assert!(reason.contains("names no table"), "{uri}: {reason}");
     }
+    for uri in ["file://t.lance", "file://host/t.lance", "file-object-store://t.lance", "FILE://t.lance"] {
+        let reason = invalid(LanceTable::open(uri, &options(), env()).await);
+        assert!(reason.contains("three slashes") && reason.contains(uri), "{uri}: {reason}");
+        let schema = id_value_schema();
+        let reason = invalid(LanceTable::create(uri, &schema, &names(&["id"]), &options(), env()).await);
+        assert!(reason.contains("three slashes"), "{uri}: {reason}");
+    }
+    assert!(!Path::new("/t.lance").exists(), "nothing was touched");
+    for uri in ["file:t.lance", "data:t.lance", "s3:bucket/t.lance"] {
+        let reason = invalid(LanceTable::open(uri, &options(), env()).await);
+        assert!(reason.contains(&format!("./{uri}")), "{uri}: {reason}");
+    }
+    for uri in ["ftp://host/t.lance", "s3+ddb://bucket/t.lance?ddbTableName=t"] {
+        let reason = invalid(LanceTable::open(uri, &options(), env()).await);
+        assert!(reason.contains("not supported") && reason.contains("file://"), "{uri}: {reason}");
+        assert!(!reason.contains(".rs"), "no place in the source of Lance: {reason}");
+    }
     let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "no table").unwrap();
+    let reason = invalid(LanceTable::open(file.to_str().unwrap(), &options(), env()).await);
+    assert!(reason.contains("is a file"), "{reason}");
     let nowhere = dir.path().join("nowhere");
     let missing = LanceTable::open(nowhere.to_str().unwrap(), &options(), env()).await;
     assert!(matches!(missing, Err(TableError::NotFound { .. })), "{missing:?}");

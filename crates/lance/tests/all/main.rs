@@ -4,7 +4,11 @@
 
 mod adoption;
 mod append_only;
+mod confirming;
 mod creating;
+mod failed_attempts;
+mod foreign;
+mod hurdles;
 mod initialising;
 mod key_types;
 mod locations;
@@ -12,5 +16,6 @@ mod reading;
 mod recorder;
 mod schema_changes;
 mod sstable_files;
+mod storage_options;
 mod support;
 mod write_refusals;

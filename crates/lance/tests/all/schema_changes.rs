@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
-use headwater_engine::table::TableIo;
+use headwater_engine::table::{TableError, TableIo};
 use headwater_format::schema::FIELD_ID;
 use headwater_lance::Sharding;
 use lance::dataset::NewColumnTransform;
 
+use crate::hurdles::Hurdles;
 use crate::support::*;
 
 fn three_columns() -> Schema {
@@ -75,13 +76,63 @@ async fn a_generation_frozen_before_a_column_was_added_is_refused() {
     let frozen = frozen(&table, vec![Step::Rows(a_and_c())]);
     write(&table, &frozen).await.unwrap();
 
-    let new = Arc::new(Schema::new(vec![Field::new("d", DataType::Int64, true)]));
-    place.dataset().await.add_columns(NewColumnTransform::AllNulls(new), None, None).await.unwrap();
+    add_column_d(&place).await;
     let base = table.base().await.unwrap();
     assert_eq!(base.schema.fields().len(), 4);
-    let reason = invalid(table.write_sstable(shard(), "00000001_gen_1", &frozen).await);
+    let refused = table.write_sstable(shard(), "00000001_gen_1", &frozen).await;
+    assert!(
+        refused.as_ref().is_err_and(|error| !error.is_retryable()),
+        "trying again is no use: {refused:?}"
+    );
+    let reason = refused.unwrap_err();
+    assert!(matches!(reason, TableError::SchemaChanged { .. }), "{reason}");
+    let reason = reason.to_string();
     assert!(reason.contains("has not the schema") && reason.contains('d'), "{reason}");
+    assert_eq!(table.list_generations(shard()).await.unwrap(), [name()]);
     let reason = invalid(place.open().await.open_sstable(shard(), &sstable()).await);
+    assert!(reason.contains("has not the schema") && reason.contains('d'), "{reason}");
+}
+
+async fn add_column_d(place: &Place) {
+    let new = Arc::new(Schema::new(vec![Field::new("d", DataType::Int64, true)]));
+    place.dataset().await.add_columns(NewColumnTransform::AllNulls(new), None, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_generation_of_a_newer_schema_than_the_one_held_is_written() {
+    let place = Place::new();
+    let holds_the_old_one = place.table(&three_columns(), &["a"]).await;
+    holds_the_old_one.init_mem_wal(&Sharding::Unsharded).await.unwrap();
+    add_column_d(&place).await;
+    let newer = place.open().await;
+    let frozen = frozen(&newer, vec![Step::Rows(a_and_c())]);
+    write(&holds_the_old_one, &frozen).await.unwrap();
+    let reader = holds_the_old_one.open_sstable(shard(), &sstable()).await.unwrap();
+    assert_eq!(cells(&reader.scan().await.unwrap(), &["a", "d"]), [row(&["1", ""]), row(&["2", ""])]);
+}
+
+#[tokio::test]
+async fn a_version_that_was_read_late_does_not_take_the_place_of_a_newer_one() {
+    let place = Place::new();
+    place.table(&three_columns(), &["a"]).await.init_mem_wal(&Sharding::Unsharded).await.unwrap();
+    let hurdles = Hurdles::default();
+    let table = hurdles.table(&place).await;
+    let frozen = frozen(&table, vec![Step::Rows(a_and_c())]);
+    let of_the_old_schema = place.open().await;
+    place.dataset().await.update_config([("a", "version in between")]).await.unwrap();
+
+    hurdles.hold_read(".manifest");
+    let meanwhile = async {
+        hurdles.reached().await;
+        add_column_d(&place).await;
+        table.mem_wal().await.unwrap();
+        hurdles.release();
+    };
+    let (late, ()) = futures::join!(table.mem_wal(), meanwhile);
+    late.unwrap();
+
+    write(&of_the_old_schema, &frozen).await.unwrap();
+    let reason = invalid(table.open_sstable(shard(), &sstable()).await);
     assert!(reason.contains("has not the schema") && reason.contains('d'), "{reason}");
 }
 

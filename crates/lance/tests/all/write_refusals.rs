@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use headwater_engine::index::{IndexDescription, IndexError, MemIndex};
-use headwater_engine::table::TableIo;
+use headwater_engine::table::{TableError, TableIo};
 use headwater_format::coord::RowOffset;
 
 use crate::support::*;
@@ -52,7 +52,9 @@ async fn a_generation_of_another_table_is_refused() {
         arrow_schema::Schema::new(vec![arrow_schema::Field::new("id", arrow_schema::DataType::Int64, false)]);
     let other = other_place.table(&schema, &["id"]).await;
     let frozen = frozen(&other, vec![Step::Rows(ids(&[1]))]);
-    let reason = invalid(write(&table, &frozen).await);
+    let refused = write(&table, &frozen).await.unwrap_err();
+    assert!(matches!(refused, TableError::SchemaChanged { .. }), "{refused}");
+    let reason = refused.to_string();
     assert!(reason.contains("schema") && reason.contains("value"), "{reason}");
 }
 

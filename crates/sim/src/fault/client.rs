@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt};
+use headwater_store::DurableRead;
 use headwater_store::env::{Env, SeededProcess};
 use object_store::path::Path;
 use object_store::{
@@ -238,6 +239,9 @@ impl Client {
         });
         self.after(fault).await?;
         let (object, body) = found.ok_or_else(|| missing(path))?;
+        if DurableRead::is_asked(&options) {
+            self.store.sync(path);
+        }
         let mut meta = self.meta(location.clone(), &object);
         options.check_preconditions(&meta)?;
         let body = match body {

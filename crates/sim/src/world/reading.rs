@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use headwater_engine::table::{TableError, TableIo};
-use headwater_engine::{ReadLevel, ShardSnapshot};
+use headwater_engine::{ReadLevel, ShardError, ShardSnapshot};
 use headwater_format::shard_manifest::SsTable;
 use headwater_store::env::Env;
 
@@ -92,16 +92,11 @@ impl World {
     async fn collect(&self, tables: &ModelTables, snapshot: &ShardSnapshot) -> Result<Vec<Row>, Unread> {
         let keyed = self.rows.key().is_some();
         let mut sources = vec![self.base(tables).await?];
-        for sstable in snapshot.sstables() {
+        let sstables = snapshot.sstables().map_err(|error| self.too_old(&error))?;
+        for sstable in sstables {
             sources.push(self.sstable(tables, sstable).await?.to_vec());
         }
-        let memtables = match snapshot.memtables() {
-            Ok(memtables) => memtables,
-            Err(error) => {
-                self.judge_error(&error, "old snapshot");
-                return Err(Unread::GaveUp);
-            }
-        };
+        let memtables = snapshot.memtables().map_err(|error| self.too_old(&error))?;
         let below = sources.len();
         for memtable in memtables {
             let batches = memtable.visible(snapshot.seq()).map_err(|violation| {
@@ -120,6 +115,11 @@ impl World {
             self.check_unique(keyed, rows);
         }
         Ok(newest(keyed, &sources))
+    }
+
+    fn too_old(&self, error: &ShardError) -> Unread {
+        self.judge_error(error, "old snapshot");
+        Unread::GaveUp
     }
 
     /// P4: `live_rows` of the snapshot are the live rows of its memtables.

@@ -60,6 +60,7 @@ impl Tally {
         let sums = [
             ("flushes", counters.flushes),
             ("flush failures", counters.flush_failures),
+            ("look failures", counters.look_failures),
             ("replayed entries", counters.replayed_entries),
             ("replayed rows", counters.replayed_rows),
             ("replay rotations", counters.replay_rotations),
@@ -105,6 +106,7 @@ pub(crate) fn kind(error: &ShardError) -> &'static str {
         ShardError::Sealed { .. } => "sealed",
         ShardError::Closed { .. } => "closed",
         ShardError::SnapshotExpired { .. } => "snapshot expired",
+        ShardError::SchemaChanged { .. } => "schema changed",
         ShardError::Internal { .. } => "internal",
         _ => "other",
     }

@@ -44,6 +44,27 @@ fn directories_above_an_object_are_synced_once() {
     assert_eq!(rooted, [root.join("a/b"), root.join("a/c")]);
 }
 
+/// P1: `put_once` asks so for an object whose PUT was not answered in time.
+#[test]
+fn a_durable_read_syncs_what_it_finds_and_an_ordinary_one_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path());
+    // Published by a PUT nobody waits for any more.
+    std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
+    std::fs::write(dir.path().join("a/b/one"), b"x").unwrap();
+    let path = Path::from("a/b/one");
+    futures::executor::block_on(async {
+        disk.get_opts(&path, GetOptions::default()).await.unwrap();
+        assert!(disk.rooted.lock().is_empty());
+        let found = disk.get_opts(&path, DurableRead::options()).await.unwrap();
+        assert_eq!(found.bytes().await.unwrap(), "x");
+        assert_eq!(disk.rooted.lock().len(), 1);
+        let missing = disk.get_opts(&Path::from("a/c/none"), DurableRead::options()).await.unwrap_err();
+        assert!(matches!(missing, Error::NotFound { .. }), "{missing}");
+        assert_eq!(disk.rooted.lock().len(), 1);
+    });
+}
+
 #[test]
 fn an_object_that_is_there_exists_and_one_that_is_not_leaves_the_error_alone() {
     let dir = tempfile::tempdir().unwrap();

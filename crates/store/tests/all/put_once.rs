@@ -191,6 +191,23 @@ fn reading_back_proves_nothing_while_the_disk_cannot_sync() {
     assert_eq!((puts, gets), (4, 0));
 }
 
+/// P1: on a local disk an object can be read while the sync of its directory, which the PUT waits for, goes
+/// on.
+#[test]
+fn own_bytes_that_can_be_read_before_they_are_synced_are_synced_before_the_answer() {
+    let slow = scripted([OnPut::AppliedAndHangs], []);
+    assert_created(&slow, (1, 1));
+    assert!(slow.is_synced(PATH), "a power cut would take an acknowledged write back");
+}
+
+#[test]
+fn own_bytes_that_can_be_read_and_not_be_synced_are_not_acknowledged() {
+    let (outcome, _) = put(&scripted([OnPut::AppliedAndHangs], [OnGet::NotSynced; 64]));
+    assert!(matches!(outcome, Ok(PutOnce::Unknown { .. })), "{outcome:?}");
+    // The disk recovers: the same bytes are sent again, and then proven.
+    assert_created(&scripted([OnPut::AppliedAndHangs], [OnGet::NotSynced; 4]), (2, 5));
+}
+
 #[test]
 fn paths_no_store_takes_are_refused_before_any_request() {
     let env = SeededEnv::new(1);

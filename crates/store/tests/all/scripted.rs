@@ -1,6 +1,6 @@
 //! A backend that answers by a script: the n-th write or read of a path gets the n-th planned fault.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use headwater_store::env::SeededEnv;
 use headwater_store::error::NotSynced;
-use headwater_store::{RetryPolicy, Store};
+use headwater_store::{DurableRead, RetryPolicy, Store};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
@@ -34,7 +34,7 @@ pub enum OnPut {
     FalselyExists,
     /// Never answered; nothing was done.
     Hangs,
-    /// Done, never answered.
+    /// Done and visible, but not on stable storage yet; never answered.
     AppliedAndHangs,
     /// Done and visible, but not on stable storage.
     NotSynced,
@@ -58,6 +58,8 @@ pub enum OnGet {
     /// One bit of the body changed, at this byte.
     Flipped(usize),
     Hangs,
+    /// The object cannot be synced.
+    NotSynced,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +67,8 @@ struct Scripts {
     puts: BTreeMap<Path, VecDeque<OnPut>>,
     gets: BTreeMap<Path, VecDeque<OnGet>>,
     lists: VecDeque<Vec<&'static str>>,
+    /// Objects a power cut would take away.
+    unsynced: BTreeSet<Path>,
 }
 
 /// The backend. Clones share script and objects.
@@ -106,6 +110,11 @@ impl Scripted {
         futures::executor::block_on(async { self.memory.get(&at(path)).await.ok()?.bytes().await.ok() })
     }
 
+    /// Whether what is there would survive a power cut.
+    pub fn is_synced(&self, path: &str) -> bool {
+        !self.scripts.lock().unsynced.contains(&at(path))
+    }
+
     /// Puts an object behind the script's back.
     pub fn place(&self, path: &str, bytes: impl Into<Bytes>) {
         let bytes: Bytes = bytes.into();
@@ -131,6 +140,11 @@ fn exists() -> Error {
 
 fn denied() -> Error {
     Error::PermissionDenied { path: "somewhere".to_owned(), source: "said the script".into() }
+}
+
+fn not_synced() -> Error {
+    let source = io::Error::other("said the script");
+    Error::Generic { store: "scripted", source: Box::new(NotSynced { path: "/d".to_owned(), source }) }
 }
 
 fn io_error(kind: io::ErrorKind) -> Error {
@@ -163,15 +177,12 @@ impl ObjectStore for Scripted {
             OnPut::Hangs => futures::future::pending().await,
             OnPut::AppliedAndHangs => {
                 apply().await;
+                self.scripts.lock().unsynced.insert(location.clone());
                 futures::future::pending().await
             }
             OnPut::NotSynced => {
                 apply().await;
-                let source = io::Error::other("said the script");
-                Err(Error::Generic {
-                    store: "scripted",
-                    source: Box::new(NotSynced { path: "/d".to_owned(), source }),
-                })
+                Err(not_synced())
             }
             OnPut::Denied => Err(denied()),
             OnPut::AppliedThenDenied => {
@@ -202,7 +213,11 @@ impl ObjectStore for Scripted {
             OnGet::Error => return Err(ambiguous()),
             OnGet::Denied => return Err(denied()),
             OnGet::Hangs => return futures::future::pending().await,
+            OnGet::NotSynced => return Err(not_synced()),
             _ => {}
+        }
+        if DurableRead::is_asked(&options) {
+            self.scripts.lock().unsynced.remove(location);
         }
         let answer = self.memory.get_opts(location, options).await?;
         let (meta, range) = (answer.meta.clone(), answer.range.clone());

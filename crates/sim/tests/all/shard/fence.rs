@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use headwater_engine::ShardError;
 use headwater_engine::snapshot::ReadLevel;
+use headwater_engine::{ShardError, ShardSettings};
 use headwater_format::coord::Epoch;
+use headwater_format::path;
 use headwater_format::shard_manifest::{ShardManifest, ShardStatus};
 use headwater_format::wal_entry::{WalBody, encode_sentinel};
-use headwater_sim::fault::ObjectKind;
+use headwater_sim::fault::{ObjectKind, Op, Request};
 use headwater_store::register::Register;
 
-use super::world::{World, ops, rows_limit};
+use super::world::{ROOT, World, Writer, ops, rows_limit};
 
 fn is_fenced(error: &ShardError) -> bool {
     matches!(error, ShardError::Fenced { .. })
@@ -103,6 +104,85 @@ fn a_writer_that_keeps_writing_sees_a_claim_whose_sentinel_never_gets_through() 
         gate.release();
         let c = world.open("c").await.unwrap();
         assert_eq!(c.live(&world.rows, ReadLevel::Durable).await.len() as u64, acknowledged, "P1");
+    });
+}
+
+/// P7: an answer is as old as its question.
+#[test]
+fn a_confirmation_that_took_longer_than_it_lasts_serves_no_read() {
+    let world = World::new(11);
+    world.run(async {
+        let mut settings = ShardSettings::default();
+        settings.reads.epoch_confirm_ms = 1000;
+        let a = world.open_with("a", settings, |_| {}).await.unwrap();
+        a.shard.put(world.rows.put(1, &[1])).await.unwrap();
+        world.pass(Duration::from_secs(2)).await;
+        let gate = world.faults.gate(|request| request.kind == ObjectKind::Manifest && request.op == Op::Get);
+        let slow = async {
+            world.pass(Duration::from_secs(2)).await;
+            assert_eq!(gate.held(), 1);
+            gate.release();
+        };
+        let (read, ()) = futures::join!(a.shard.snapshot(ReadLevel::Durable), slow);
+        let error = read.unwrap_err();
+        assert!(matches!(error, ShardError::Unavailable { .. }) && error.is_retryable(), "{error}");
+        assert!(error.to_string().contains("reads.epoch_confirm_ms"), "{error}");
+        assert_eq!(ops(&a.live(&world.rows, ReadLevel::Durable).await), [(1, 1)], "a quick one serves");
+    });
+}
+
+/// Puts until one fails, or `most` are acknowledged; how many were.
+async fn write_on(world: &World, writer: &Writer, most: u64) -> (u64, Option<ShardError>) {
+    for acknowledged in 0..most {
+        if let Err(error) = writer.shard.put(world.rows.put(acknowledged + 1, &[acknowledged as u32])).await {
+            return (acknowledged, Some(error));
+        }
+        world.pass(Duration::from_millis(100)).await;
+    }
+    (most, None)
+}
+
+#[test]
+fn a_writer_that_looks_and_finds_the_manifest_corrupt_stops_with_its_path_p14() {
+    let world = World::new(12);
+    world.run(async {
+        let a = world.open("a").await.unwrap();
+        let next = world.manifest().await.version.next();
+        let path = path::manifest_path(world.shard, next);
+        world.faults.overwrite(&format!("{ROOT}/{path}"), "?".into());
+        let (acknowledged, error) = write_on(&world, &a, 200).await;
+        let error = error.expect("it writes on although nobody knows whose the shard is");
+        assert!(error.to_string().contains(&path), "{error}");
+        let failure = a.shard.failure().unwrap();
+        assert!(matches!(&failure, ShardError::Corrupt { path: at, .. } if *at == path), "{failure}");
+        assert!(!failure.is_cured_by_reopening());
+        assert!(matches!(a.shard.close().await, Err(ShardError::Corrupt { .. })));
+        world.faults.erase(&format!("{ROOT}/{path}"));
+        let b = world.open("b").await.unwrap();
+        assert_eq!(b.live(&world.rows, ReadLevel::Durable).await.len() as u64, acknowledged, "P1, P2");
+    });
+}
+
+#[test]
+fn a_look_that_storage_does_not_answer_is_counted_and_made_again() {
+    let world = World::new(13);
+    world.run(async {
+        let a = world.open("a").await.unwrap();
+        let looks = |request: &Request| {
+            request.kind == ObjectKind::Manifest && request.op == Op::Get && request.process == "a"
+        };
+        let gate = world.faults.gate(looks);
+        let (acknowledged, error) = write_on(&world, &a, 200).await;
+        assert_eq!((acknowledged, error.map(|error| error.to_string())), (200, None));
+        assert!(a.shard.stats().counters.look_failures >= 1);
+        let wal = world.faults.gate(|request| request.kind == ObjectKind::Wal && request.process == "b");
+        let mut claim = std::pin::pin!(world.open("b"));
+        let waiting = futures::future::select(&mut claim, world.machine.env().sleep(Duration::from_secs(1)));
+        assert!(matches!(waiting.await, futures::future::Either::Right(_)));
+        gate.release();
+        let error = write_on(&world, &a, 200).await.1.expect("the next look sees the claim");
+        assert!(is_fenced(&error), "{error}");
+        wal.release();
     });
 }
 

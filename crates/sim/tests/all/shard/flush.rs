@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use headwater_engine::snapshot::ReadLevel;
 use headwater_engine::table::TableIo;
-use headwater_engine::{Shard, ShardStatus};
+use headwater_engine::{Shard, ShardSettings, ShardSnapshot, ShardStatus};
 use headwater_sim::fault::{FaultKind, ObjectKind, Op, Script};
 use headwater_sim::index::IndexGate;
+use headwater_sim::rows::KeyShape;
 
 use super::world::{World, ops, rows_limit, slow_index};
 
@@ -140,6 +141,34 @@ fn frozen_rows_stay_readable_until_their_sstable_is_named_p5_lance_6814() {
     });
 }
 
+/// A reader can learn of a published generation from storage before its writer hands it over.
+#[test]
+fn a_generation_that_is_published_and_still_in_memory_is_read_once_p5_p12() {
+    let world = World::with_key(12, KeyShape::None);
+    world.run(async {
+        let mut settings = ShardSettings::default();
+        settings.reads.epoch_confirm_ms = 500;
+        let writer = world.open_with("a", settings, |_| {}).await.unwrap();
+        writer.shard.put(world.rows.put(1, &[1, 1, 2])).await.unwrap();
+        // The manifest is written; what comes before the hand-over, the hint, is not.
+        let gate = world.gate_puts(ObjectKind::Hint);
+        let seal = writer.shard.seal().await.unwrap();
+        world.pass(Duration::from_secs(1)).await;
+        assert_eq!(gate.held(), 1);
+        let between = writer.shard.snapshot(ReadLevel::Durable).await.unwrap();
+        assert_eq!(between.manifest().sstables.len(), 1, "it is published");
+        let rows = |snapshot: &ShardSnapshot| -> usize {
+            snapshot.live_rows().unwrap().iter().map(|batch| batch.num_rows()).sum()
+        };
+        assert_eq!((rows(&between), between.sstables().unwrap().len()), (3, 0), "read from memory alone");
+        gate.release();
+        seal.wait().await.unwrap();
+        let after = writer.shard.snapshot(ReadLevel::Durable).await.unwrap();
+        assert_eq!((rows(&after), after.sstables().unwrap().len()), (0, 1));
+        assert_eq!((rows(&between), between.sstables().unwrap().len()), (3, 0), "P6");
+    });
+}
+
 #[test]
 fn a_flush_waits_until_every_index_has_every_row_lance_9035_p9() {
     let world = World::new(7);
@@ -155,7 +184,7 @@ fn a_flush_waits_until_every_index_has_every_row_lance_9035_p9() {
         gate.open();
         seal.wait().await.unwrap();
         let snapshot = writer.shard.snapshot(ReadLevel::Durable).await.unwrap();
-        let sstable = snapshot.sstables().first().unwrap();
+        let sstable = snapshot.sstables().unwrap().first().unwrap();
         let reader = writer.table.open_sstable(world.shard, sstable).await.unwrap();
         let found = reader.find_keys(&world.rows.keys(&[1, 2, 3])).await.unwrap();
         assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 0]);
@@ -170,8 +199,8 @@ fn the_key_sidecar_answers_for_every_key_written_replaced_ones_too_and_for_no_ot
         writer.shard.put(world.rows.put(1, &[1, 2, 3, 1, 3])).await.unwrap();
         writer.shard.seal().await.unwrap().wait().await.unwrap();
         let snapshot = writer.shard.snapshot(ReadLevel::Durable).await.unwrap();
-        let reader =
-            writer.table.open_sstable(world.shard, snapshot.sstables().first().unwrap()).await.unwrap();
+        let sstable = snapshot.sstables().unwrap().first().unwrap();
+        let reader = writer.table.open_sstable(world.shard, sstable).await.unwrap();
         let found = reader.find_keys(&world.rows.keys(&[1, 2, 3, 4])).await.unwrap();
         let offsets: Vec<Vec<u32>> =
             found.iter().map(|rows| rows.iter().map(|row| row.get()).collect()).collect();
@@ -244,7 +273,6 @@ fn a_publish_whose_answer_is_lost_is_recognised_as_done_p12() {
 
 #[test]
 fn keys_of_every_shape_are_flushed_and_found() {
-    use headwater_sim::rows::KeyShape;
     for shape in [KeyShape::Int, KeyShape::Text, KeyShape::Composite, KeyShape::None] {
         let world = World::with_key(11, shape);
         world.run(async {

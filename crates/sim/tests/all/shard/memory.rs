@@ -1,6 +1,7 @@
 //! Backpressure: memory and the flush backlog are bounded, and writers are told.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use headwater_engine::budget::MemoryBudget;
@@ -8,6 +9,7 @@ use headwater_engine::snapshot::ReadLevel;
 use headwater_engine::{ShardError, ShardSettings};
 use headwater_sim::fault::ObjectKind;
 
+use super::indexes::Oddities;
 use super::world::{World, rows_limit};
 
 #[test]
@@ -79,6 +81,51 @@ fn a_snapshot_keeps_its_memtables_charged_until_it_is_dropped_b2() {
         assert!(writer.budget.used() > 0);
         assert_eq!(snapshot.live_rows().unwrap().iter().map(|batch| batch.num_rows()).sum::<usize>(), 3);
         drop(snapshot);
+        assert_eq!(writer.budget.used(), 0, "L5");
+    });
+}
+
+/// A writer pressed while an earlier generation was in the way of the active memtable.
+#[test]
+fn after_a_hand_over_memory_that_is_still_over_freezes_the_next_memtable() {
+    let world = World::new(5);
+    world.run(async {
+        let writer = world.open("a").await.unwrap();
+        let gate = world.gate_puts(ObjectKind::SsTable);
+        writer.shard.put(world.rows.put(1, &[1])).await.unwrap();
+        let seal = writer.shard.seal().await.unwrap();
+        writer.shard.put(world.rows.put(2, &[2])).await.unwrap();
+        // Memory of another shard of the process.
+        let other = writer.budget.charge(writer.budget.limit());
+        let freed = async {
+            world.pass(Duration::from_secs(1)).await;
+            assert_eq!(writer.shard.stats().counters.freezes.get("memory"), None, "one flush at a time");
+            gate.release();
+            seal.wait().await.unwrap();
+            world.pass(Duration::from_secs(1)).await;
+            let stats = writer.shard.stats();
+            assert_eq!((stats.counters.freezes.get("memory"), stats.counters.flushes), (Some(&1), 2));
+            drop(other);
+        };
+        let (put, ()) = futures::join!(writer.shard.put(world.rows.put(3, &[3])), freed);
+        put.unwrap();
+    });
+}
+
+#[test]
+fn what_an_index_holds_is_charged_when_it_has_grown_b2() {
+    let world = World::new(6);
+    world.run(async {
+        let odd = Arc::new(Oddities::default());
+        odd.bytes_a_row.store(1 << 20, Ordering::SeqCst);
+        let index = odd.factory();
+        let writer =
+            world.open_with("a", ShardSettings::default(), |parts| parts.indexes.push(index)).await.unwrap();
+        writer.shard.put(world.rows.put(1, &[1, 2, 3])).await.unwrap();
+        world.pass(Duration::from_secs(1)).await;
+        assert!(writer.budget.used() >= 3 << 20, "{} bytes", writer.budget.used());
+        assert_eq!(writer.budget.used(), writer.shard.stats().memtable_bytes);
+        writer.shard.seal().await.unwrap().wait().await.unwrap();
         assert_eq!(writer.budget.used(), 0, "L5");
     });
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use headwater_engine::settings::ShardSettings;
 use headwater_engine::snapshot::ReadLevel;
 use headwater_format::coord::Generation;
-use headwater_format::wal_entry::WalBody;
+use headwater_format::wal_entry::{Compression, WalBody, encode_rows};
 use headwater_sim::fault::ObjectKind;
 use headwater_sim::table::encode_batches;
 
@@ -150,6 +150,38 @@ fn a_generation_is_not_split_by_replay_under_smaller_limits() {
         let manifest = world.manifest().await;
         assert_eq!(manifest.current_generation, Generation::new(2));
         assert_eq!(manifest.sstables.first().unwrap().physical_rows, Some(10));
+    });
+}
+
+/// The reference counts batches, and puts many into an entry: the limit on entries is its limit on batches.
+#[test]
+fn every_batch_of_a_replayed_entry_counts_towards_the_limit_on_entries() {
+    let world = World::new(9);
+    world.run(async {
+        let writer = world.open("a").await.unwrap();
+        let (schema, epoch) = (Arc::clone(writer.shard.storage_schema()), writer.shard.epoch());
+        for op in 1..=5 {
+            writer.shard.put(world.rows.put(op, &[op as u32])).await.unwrap();
+        }
+        writer.process.crash();
+        let batches = |body: WalBody| match body {
+            WalBody::Rows { batches, .. } => batches,
+            WalBody::FenceSentinel => Vec::new(),
+        };
+        let all: Vec<_> = world.entries().into_values().flat_map(|entry| batches(entry.body)).collect();
+        assert_eq!(all.len(), 5);
+        let entry = encode_rows(&schema, epoch, Generation::new(1), &all, Compression::None).unwrap();
+        world.faults.overwrite(&world.wal_path(1), entry);
+        for position in 2..=5 {
+            world.faults.erase(&world.wal_path(position));
+        }
+        let mut settings = ShardSettings::default();
+        settings.freeze.max_entries = 5;
+        let again = world.open_with("b", settings, |_| {}).await.unwrap();
+        world.pass(Duration::from_secs(1)).await;
+        let stats = again.shard.stats();
+        assert_eq!((stats.counters.replayed_entries, stats.counters.replayed_rows), (1, 5));
+        assert_eq!(stats.counters.freezes.get("entries"), Some(&1));
     });
 }
 

@@ -158,7 +158,7 @@ impl Writer {
     pub async fn live_everywhere(&self, rows: &Rows) -> BTreeMap<u32, u64> {
         let snapshot = self.shard.snapshot(ReadLevel::Durable).await.unwrap();
         let mut newest = BTreeMap::new();
-        for sstable in snapshot.sstables() {
+        for sstable in snapshot.sstables().unwrap() {
             let reader = self.table.open_sstable(self.shard.id(), sstable).await.unwrap();
             for batch in reader.scan().await.unwrap() {
                 for row in rows.read(&batch).unwrap() {

@@ -1,0 +1,17 @@
+//! Which rows of an older source newer rows hide: decided once per newer row, never again by a query.
+//!
+//! Owns: [`SourceKeys`], the exact key index of an SSTable or of the base; [`Shadow`], which of its rows were
+//! replaced, and when; [`Run`], newer rows in `Seq` order. Does not own: reading keys from storage
+//! (`headwater-query` brings them), memtables' own marks (`memtable`). Keeps P4 (keys are compared exactly,
+//! the first successor stays), P6 (a mask at S is the same whenever it is asked for) and P8 (runs are fed
+//! without gaps).
+
+mod runs;
+mod shade;
+mod source_keys;
+#[cfg(test)]
+mod tests;
+
+pub use runs::{Run, RunRows};
+pub use shade::Shadow;
+pub use source_keys::{SourceKeys, SourceKeysBuilder};

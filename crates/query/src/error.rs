@@ -1,0 +1,104 @@
+//! Why a read could not be answered.
+
+use datafusion::error::DataFusionError;
+use headwater_engine::error::ShardError;
+use headwater_engine::table::TableError;
+use headwater_format::coord::{Generation, ShardId};
+
+/// Why a read could not be answered. Says what, where and what to do (P14).
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// The filter is no SQL, names a column there is not, or compares what cannot be compared.
+    #[error("filter {filter:?}: {reason}")]
+    Filter {
+        /// As it was given.
+        filter: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A column that the table does not have.
+    #[error("no column {column:?}: the table has {known}")]
+    Column {
+        /// As it was given.
+        column: String,
+        /// The columns there are.
+        known: String,
+    },
+    /// Keys to look up that cannot be keys of the table.
+    #[error("{reason}")]
+    Keys {
+        /// What is wrong with them.
+        reason: String,
+    },
+    /// A shard does not serve the read.
+    #[error("shard {shard}: {source}")]
+    Shard {
+        /// The shard.
+        shard: ShardId,
+        /// Why.
+        #[source]
+        source: Box<ShardError>,
+    },
+    /// Base and shard were looked at at different times, and generations between them are in neither: look
+    /// again.
+    #[error("shard {shard}: generation {missing} is neither in the base nor in the shard; read again")]
+    Gap {
+        /// The shard.
+        shard: ShardId,
+        /// The first generation that is missing.
+        missing: Generation,
+    },
+    /// The base or an SSTable could not be read.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// A step of the plan failed.
+    #[error("the read failed: {reason}")]
+    Execution {
+        /// What the step said.
+        reason: String,
+    },
+}
+
+impl QueryError {
+    pub(crate) fn shard(shard: ShardId, source: impl Into<ShardError>) -> Self {
+        Self::Shard { shard, source: Box::new(source.into()) }
+    }
+
+    pub(crate) fn execution(error: impl std::fmt::Display) -> Self {
+        Self::Execution { reason: error.to_string() }
+    }
+
+    /// Whether trying again may help.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Gap { .. } => true,
+            Self::Table(error) => error.is_retryable(),
+            Self::Shard { source, .. } => source.is_retryable(),
+            _ => false,
+        }
+    }
+}
+
+/// Carried through a plan as it is; [`From<DataFusionError>`] takes it out again.
+impl From<QueryError> for DataFusionError {
+    fn from(error: QueryError) -> Self {
+        Self::External(Box::new(error))
+    }
+}
+
+impl From<DataFusionError> for QueryError {
+    fn from(error: DataFusionError) -> Self {
+        match error {
+            DataFusionError::External(inner) => match inner.downcast::<Self>() {
+                Ok(ours) => *ours,
+                Err(other) => Self::execution(other),
+            },
+            DataFusionError::Context(_, inner) => Self::from(*inner),
+            // What shared it may still hold it, so only its words can be had.
+            other => match other.find_root() {
+                DataFusionError::External(inner) => Self::execution(inner),
+                root => Self::execution(root),
+            },
+        }
+    }
+}

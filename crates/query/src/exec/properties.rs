@@ -1,0 +1,18 @@
+//! What the operators say of themselves to DataFusion.
+
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
+use datafusion::physical_plan::PlanProperties;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+
+/// Of an operator that streams rows of `schema` in one partition, in no order.
+pub(super) fn one_partition(schema: SchemaRef) -> Arc<PlanProperties> {
+    Arc::new(PlanProperties::new(
+        EquivalenceProperties::new(schema),
+        Partitioning::UnknownPartitioning(1),
+        EmissionType::Incremental,
+        Boundedness::Bounded,
+    ))
+}

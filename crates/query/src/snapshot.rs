@@ -1,0 +1,164 @@
+//! What one read sees of a table.
+//!
+//! Owns: [`ReadSnapshot`] and the capture rule: its sources are exactly the base and, per shard, the
+//! generations after those that are part of the base, without a gap (P6). Does not own: how old a snapshot
+//! may be (`headwater_engine::snapshot` says so when its memtables are asked for).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use headwater_engine::memtable::MemtableView;
+use headwater_engine::snapshot::ShardSnapshot;
+use headwater_engine::table::TableError;
+use headwater_format::coord::{Generation, Seq, ShardId};
+use headwater_format::schema::schema_difference;
+use headwater_format::shard_manifest::SsTable;
+use headwater_lance::{BaseVersion, LanceTable, SsTableFiles};
+use headwater_store::env::EnvRef;
+use tokio::sync::OnceCell;
+
+use crate::cache::ReadCache;
+use crate::error::QueryError;
+use crate::masks::Masks;
+
+/// One base version, and per shard one view of its SSTables and memtables. Cheap to clone; reads the same for
+/// as long as it may be used.
+#[derive(Clone, Debug)]
+pub struct ReadSnapshot {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    table: Arc<LanceTable>,
+    base: BaseVersion,
+    shards: Vec<ShardSources>,
+    cache: Arc<ReadCache>,
+    env: EnvRef,
+    masks: OnceCell<Arc<Masks>>,
+}
+
+/// The sources of one shard that are not part of the base.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardSources {
+    pub snapshot: ShardSnapshot,
+    /// Ascending by generation.
+    pub sstables: Vec<SsTable>,
+}
+
+impl ReadSnapshot {
+    /// Puts a pinned base version and views of all shards together. `cache` belongs to the table.
+    ///
+    /// # Errors
+    /// [`QueryError::Gap`] when a generation is in neither, so that base and shard have to be looked at
+    /// again; [`QueryError::Table`] when the base has other columns than rows in memory.
+    pub fn new(
+        table: Arc<LanceTable>,
+        base: BaseVersion,
+        shards: Vec<ShardSnapshot>,
+        cache: Arc<ReadCache>,
+        env: EnvRef,
+    ) -> Result<Self, QueryError> {
+        let shards: Result<Vec<_>, QueryError> = shards
+            .into_iter()
+            .map(|snapshot| {
+                let compacted = base.mem_wal.compacted(snapshot.shard());
+                check_columns(&base, &snapshot)?;
+                ShardSources::after(compacted, snapshot)
+            })
+            .collect();
+        let inner = Inner { table, base, shards: shards?, cache, env, masks: OnceCell::new() };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Version of the base it reads.
+    pub fn base_version(&self) -> u64 {
+        self.inner.base.dataset.version_id()
+    }
+
+    /// The columns rows come with.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.inner.base.columns
+    }
+
+    /// The cut of each shard: rows with a smaller `Seq` are read.
+    pub fn cuts(&self) -> BTreeMap<ShardId, Seq> {
+        self.inner.shards.iter().map(|shard| (shard.snapshot.shard(), shard.snapshot.seq())).collect()
+    }
+
+    pub(crate) fn table(&self) -> &Arc<LanceTable> {
+        &self.inner.table
+    }
+
+    pub(crate) fn base(&self) -> &BaseVersion {
+        &self.inner.base
+    }
+
+    pub(crate) fn shards(&self) -> &[ShardSources] {
+        &self.inner.shards
+    }
+
+    pub(crate) fn cache(&self) -> &Arc<ReadCache> {
+        &self.inner.cache
+    }
+
+    pub(crate) fn env(&self) -> &EnvRef {
+        &self.inner.env
+    }
+
+    /// What of each source newer rows hide. Found out once per snapshot.
+    pub(crate) async fn masks(&self) -> Result<&Arc<Masks>, QueryError> {
+        self.inner.masks.get_or_try_init(|| async { Masks::of(self).await.map(Arc::new) }).await
+    }
+}
+
+/// Rows in memory have the columns the table had when its writer opened it (P15).
+fn check_columns(base: &BaseVersion, snapshot: &ShardSnapshot) -> Result<(), QueryError> {
+    let shard = snapshot.shard();
+    for view in snapshot.memtables().map_err(|error| QueryError::shard(shard, error))? {
+        if let Some(difference) = schema_difference(&base.storage, view.schema()) {
+            let reason = format!(
+                "shard {shard} has rows in memory of other columns than the table has now: {difference}; \
+                 reading over a schema change is not supported yet: close its writer and open it again"
+            );
+            return Err(TableError::SchemaChanged { reason }.into());
+        }
+    }
+    Ok(())
+}
+
+impl ShardSources {
+    fn after(compacted: Generation, snapshot: ShardSnapshot) -> Result<Self, QueryError> {
+        let shard = snapshot.shard();
+        let failed = |error| QueryError::shard(shard, error);
+        let sstables = snapshot.sstables().map_err(failed)?.iter();
+        let sstables: Vec<SsTable> =
+            sstables.filter(|sstable| sstable.generation > compacted).cloned().collect();
+        let memtables = snapshot.memtables().map_err(failed)?.iter().map(MemtableView::generation);
+        let found = sstables.iter().map(|sstable| sstable.generation).chain(memtables);
+        let mut expected = compacted.next();
+        // Memtables may still be here of generations that are part of the base already.
+        for generation in found.filter(|generation| *generation > compacted) {
+            if generation != expected {
+                return Err(QueryError::Gap { shard, missing: expected });
+            }
+            expected = expected.next();
+        }
+        Ok(Self { snapshot, sstables })
+    }
+
+    /// The memtables that are not part of the base.
+    pub(crate) fn memtables(&self, compacted: Generation) -> Result<Vec<MemtableView>, QueryError> {
+        let all = self.snapshot.memtables();
+        let all = all.map_err(|error| QueryError::shard(self.snapshot.shard(), error))?;
+        Ok(all.iter().filter(|view| view.generation() > compacted).cloned().collect())
+    }
+
+    /// Its SSTables, open.
+    pub(crate) async fn open(&self, table: &LanceTable) -> Result<Vec<Arc<SsTableFiles>>, QueryError> {
+        let shard = self.snapshot.shard();
+        let open = self.sstables.iter().map(|sstable| table.sstable_files(shard, sstable));
+        Ok(futures::future::try_join_all(open).await?)
+    }
+}
