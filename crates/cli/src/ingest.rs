@@ -25,7 +25,8 @@ use crate::{Format, Global};
 /// Rows are acknowledged once they are in the WAL on storage; at the end what is in memory becomes SSTables.
 /// Types of the files must be those of the table, or such that no value is lost: narrower integers and
 /// floats, coarser timestamps, other encodings of text. Integers, say, are never taken for text. Values of
-/// NDJSON are held to the same: an integer column takes 12, but neither "12" nor 12.5 nor 12.0.
+/// NDJSON are held to the same: an integer column takes 12, but neither "12" nor 12.5 nor 12.0. So are those
+/// of CSV, where nothing between two delimiters is null; its first row names the columns.
 ///
 /// On SIGINT (ctrl-c), SIGTERM or SIGHUP what is on its way is waited for and flushed; a second signal stops
 /// at once.
@@ -39,6 +40,9 @@ pub struct IngestArgs {
     /// Format of all inputs; told from their names and contents when left out
     #[arg(long, value_enum, value_name = "FORMAT")]
     input_format: Option<FileFormat>,
+    /// What is between two values of CSV: one character, or tab
+    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = input::csv_delimiter)]
+    csv_delimiter: u8,
     /// Rows of one write
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     batch_rows: u32,
@@ -74,6 +78,7 @@ pub async fn run(global: &Global, args: &IngestArgs) -> Result<(), Failure> {
         format: args.input_format,
         batch_rows: args.batch_rows as usize,
         skip_rows: args.skip_rows,
+        csv_delimiter: args.csv_delimiter,
     };
     let chunks = input::start(sources, reading).map_err(|error| Failure::io("the reading thread", &error))?;
     let stops = Stops::listen().map_err(|error| Failure::io("signals", &error))?;

@@ -9,18 +9,27 @@ use crate::error::Failure;
 use crate::input::{self, FileFormat};
 use crate::output;
 
-/// On an existing Lance table, or on a new one with the schema of a Parquet or NDJSON file.
+/// On an existing Lance table, or on a new one with the columns of a file.
 #[derive(Debug, Args)]
 pub struct InitArgs {
     /// Path or URI of the table
     table: String,
-    /// Create the table, empty, with this file's columns (Parquet; of NDJSON the first 10,000 rows are looked
-    /// at)
+    /// Create the table, empty, with this file's columns (Parquet, Arrow; of NDJSON and CSV the first 10,000
+    /// rows are looked at)
     #[arg(long, value_name = "FILE")]
     schema: Option<String>,
     /// Format of the schema file, when its name does not tell
     #[arg(long, value_enum, value_name = "FORMAT", requires = "schema")]
     input_format: Option<FileFormat>,
+    /// What is between two values of a CSV schema file: one character, or tab
+    #[arg(
+        long,
+        value_name = "CHARACTER",
+        default_value = ",",
+        requires = "schema",
+        value_parser = input::csv_delimiter
+    )]
+    csv_delimiter: u8,
     /// Key columns, in order: a row replaces the older row of its key. Without a key the table is append-only
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
     key: Vec<String>,
@@ -38,8 +47,7 @@ pub async fn run(global: &Global, args: &InitArgs) -> Result<(), Failure> {
     let options = global.open_options(&args.table, &env, ShardSettings::default())?;
     let table = match &args.schema {
         Some(file) => {
-            let file = input::local_path(file)?;
-            let schema = for_table(&input::schema_of(&file, args.input_format)?, &args.key);
+            let schema = schema_of(file, args)?;
             Table::create(&args.table, &schema, &args.key, &sharding, options).await?
         }
         None => Table::init(&args.table, &args.key, &sharding, options)
@@ -48,6 +56,24 @@ pub async fn run(global: &Global, args: &InitArgs) -> Result<(), Failure> {
     };
     table.close().await?;
     report(global, &table, args.schema.is_some())
+}
+
+/// The columns of the new table. Types that were only told from rows are shown: rows further on may be of
+/// others.
+fn schema_of(file: &str, args: &InitArgs) -> Result<Schema, Failure> {
+    let file = input::local_path(file)?;
+    let columns = input::columns_of(&file, args.input_format, args.csv_delimiter)?;
+    let schema = for_table(&columns.schema, &args.key);
+    if let Some(rows) = columns.told_from {
+        let types = schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));
+        output::note(&format!(
+            "{}: types of the columns told from its first {}: {}",
+            file.display(),
+            output::counted(rows, "row"),
+            types.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    Ok(schema)
 }
 
 fn sharding(args: &InitArgs) -> Result<Sharding, Failure> {
@@ -62,19 +88,24 @@ fn sharding(args: &InitArgs) -> Result<Sharding, Failure> {
     }
 }
 
-/// The columns of a file as those of a table: key columns take no nulls, views become plain text and bytes,
-/// and the file's own metadata stays behind.
+/// The columns of a file as those of a table: key columns take no nulls, views and dictionaries become plain
+/// text and bytes, and the file's own metadata stays behind.
 fn for_table(schema: &Schema, key: &[String]) -> Schema {
     let fields = schema.fields().iter().map(|field| {
-        let data_type = match field.data_type() {
-            DataType::Utf8View => DataType::Utf8,
-            DataType::BinaryView => DataType::Binary,
-            other => other.clone(),
-        };
         let nullable = field.is_nullable() && !key.contains(field.name());
-        Field::new(field.name(), data_type, nullable)
+        Field::new(field.name(), plain(field.data_type()), nullable)
     });
     Schema::new(fields.collect::<Vec<_>>())
+}
+
+/// The type without what is only an encoding of the file.
+fn plain(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::Dictionary(_, values) => plain(values),
+        other => other.clone(),
+    }
 }
 
 /// A table that is not there can be created, given a schema.

@@ -1,13 +1,14 @@
 //! Input files as a stream of batches in the table's schema.
 //!
 //! Owns: finding the files (paths, globs, standard input), telling their format, the reading thread, and
-//! errors that name file, row and column ([`InputError`]). Does not own: the formats ([`crate::ndjson`],
-//! [`crate::parquet_file`]) and which types fit ([`crate::convert`]). Rows are counted over all files, in the
-//! order the files are read, so a number of rows names a place to go on from.
+//! errors that name file, row and column ([`InputError`]). Does not own: the formats ([`crate::arrow_file`],
+//! [`crate::csv_file`], [`crate::ndjson`], [`crate::parquet_file`]) and which types fit ([`crate::convert`]).
+//! Rows are counted over all files, in the order the files are read, so a number of rows names a place to go
+//! on from.
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Chain, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ use clap::ValueEnum;
 use tokio::sync::mpsc;
 use url::Url;
 
+use crate::arrow_file::{self, ArrowRows};
+use crate::csv_file::{self, CsvFile};
 use crate::ndjson::{self, BYTE_ORDER_MARK, Ndjson};
 use crate::output;
 use crate::parquet_file::{self, ParquetFile};
@@ -26,6 +29,12 @@ use crate::parquet_file::{self, ParquetFile};
 const READ_AHEAD: usize = 4;
 /// How a Parquet file begins.
 const PARQUET_MAGIC: &[u8] = b"PAR1";
+/// How an Arrow IPC file begins, as far as it is looked at.
+const ARROW_FILE_MAGIC: &[u8] = b"ARRO";
+/// How Feather of version 1 begins.
+const FEATHER_1_MAGIC: &[u8] = b"FEA1";
+/// How an Arrow IPC stream begins.
+const ARROW_STREAM_MAGIC: &[u8] = &[0xFF; 4];
 /// Name of standard input, as an argument and in messages.
 const STDIN: &str = "-";
 
@@ -36,6 +45,10 @@ pub enum FileFormat {
     Parquet,
     /// One JSON object a line
     Ndjson,
+    /// Values between commas (or --csv-delimiter) below a row with the names of the columns
+    Csv,
+    /// Arrow IPC, a file (Feather) or a stream
+    Arrow,
 }
 
 /// Where rows come from.
@@ -138,6 +151,21 @@ pub struct Reading {
     pub batch_rows: usize,
     /// Rows left out at the beginning of the input.
     pub skip_rows: u64,
+    /// What is between two values of CSV.
+    pub csv_delimiter: u8,
+}
+
+/// What may be between two values of CSV, from an argument.
+///
+/// # Errors
+/// Why it may not, for people.
+pub fn csv_delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        _ if ["tab", "\\t"].contains(&text) => Ok(b'\t'),
+        [b'"' | b'\r' | b'\n'] => Err("quotes and line ends have another meaning in CSV".to_owned()),
+        [byte] => Ok(*byte),
+        _ => Err("write one ASCII character, as in --csv-delimiter ';', or tab".to_owned()),
+    }
 }
 
 /// The files that arguments name: paths, globs (in order of name), either as `file:///` too, and `-` for
@@ -266,30 +294,81 @@ fn open(source: &Source, reading: &Reading, skip: u64) -> Result<Opened, InputEr
             match file_format(path, &mut file, reading.format)? {
                 FileFormat::Parquet => boxed(ParquetFile::open(file, name, reading, skip)?),
                 FileFormat::Ndjson => boxed(Ndjson::open(BufReader::new(file), name, reading, skip)?),
+                FileFormat::Csv => boxed(CsvFile::open(BufReader::new(file), name, reading, skip)?),
+                FileFormat::Arrow => match arrow_kind(file, &name)? {
+                    ArrowKind::File(file) => boxed(ArrowRows::of_file(file, name, reading, skip)?),
+                    ArrowKind::Stream(stream) => boxed(ArrowRows::of_stream(stream, name, reading, skip)?),
+                },
             }
         }
         Source::Stdin => {
             let mut stdin = io::stdin();
             let begin = begin(&mut stdin).map_err(failed)?;
-            let is_parquet =
-                reading.format.map_or(begin == PARQUET_MAGIC, |format| format == FileFormat::Parquet);
-            let mut whole = Cursor::new(begin).chain(stdin);
-            if !is_parquet {
-                return boxed(Ndjson::open(BufReader::new(whole), name, reading, skip)?);
+            let format = reading.format.or(by_content(&begin)).unwrap_or(FileFormat::Ndjson);
+            let is_arrow_file = format == FileFormat::Arrow && is_arrow_file(&begin, &name)?;
+            let whole = Cursor::new(begin).chain(stdin);
+            match format {
+                FileFormat::Ndjson => boxed(Ndjson::open(BufReader::new(whole), name, reading, skip)?),
+                FileFormat::Csv => boxed(CsvFile::open(BufReader::new(whole), name, reading, skip)?),
+                FileFormat::Parquet => {
+                    let bytes = Bytes::from(all(whole).map_err(failed)?);
+                    boxed(ParquetFile::open(bytes, name, reading, skip)?)
+                }
+                FileFormat::Arrow if is_arrow_file => {
+                    let bytes = Cursor::new(all(whole).map_err(failed)?);
+                    boxed(ArrowRows::of_file(bytes, name, reading, skip)?)
+                }
+                FileFormat::Arrow => boxed(ArrowRows::of_stream(BufReader::new(whole), name, reading, skip)?),
             }
-            // Parquet begins at its end: there is no reading it as it comes.
-            let mut bytes = Vec::new();
-            whole.read_to_end(&mut bytes).map_err(failed)?;
-            boxed(ParquetFile::open(Bytes::from(bytes), name, reading, skip)?)
         }
     }
+}
+
+/// All of an input, for the formats that begin at their end: there is no reading those as they come.
+fn all(mut input: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The two layouts of Arrow IPC, which have the same names.
+enum ArrowKind {
+    /// With an index at its end.
+    File(BufReader<File>),
+    /// To be read from its beginning to its end.
+    Stream(BufReader<Chain<Cursor<Vec<u8>>, File>>),
+}
+
+fn arrow_kind(mut file: File, name: &str) -> Result<ArrowKind, InputError> {
+    let failed = |error: io::Error| InputError::of_file(name, error.to_string());
+    let begin = begin(&mut file).map_err(failed)?;
+    if is_arrow_file(&begin, name)? {
+        io::Seek::rewind(&mut file).map_err(failed)?;
+        return Ok(ArrowKind::File(BufReader::new(file)));
+    }
+    // It may be a pipe with a name, which cannot be read again.
+    Ok(ArrowKind::Stream(BufReader::new(Cursor::new(begin).chain(file))))
 }
 
 fn boxed<R: FileReader + 'static>((reader, skipped): (R, u64)) -> Result<Opened, InputError> {
     Ok((Box::new(reader), skipped))
 }
 
-/// The first bytes, as many as tell a Parquet file.
+/// Whether Arrow IPC that begins so is a file, and not a stream. What is neither is refused here: the reader
+/// would take its first bytes for a length, and make room for that.
+fn is_arrow_file(begin: &[u8], name: &str) -> Result<bool, InputError> {
+    if begin == ARROW_FILE_MAGIC || begin == ARROW_STREAM_MAGIC {
+        return Ok(begin == ARROW_FILE_MAGIC);
+    }
+    let reason = if begin == FEATHER_1_MAGIC {
+        "it is Feather of version 1, which is no Arrow IPC: write it as version 2"
+    } else {
+        "it is no Arrow IPC: it begins neither as a file nor as a stream"
+    };
+    Err(InputError::of_file(name, reason))
+}
+
+/// The first bytes, as many as tell Parquet and Arrow.
 fn begin(input: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut begin = Vec::with_capacity(PARQUET_MAGIC.len());
     input.take(PARQUET_MAGIC.len() as u64).read_to_end(&mut begin)?;
@@ -302,6 +381,8 @@ fn file_format(path: &Path, file: &mut File, asked: Option<FileFormat>) -> Resul
     let told = asked.or(match ending.as_deref() {
         Some("parquet" | "pq") => Some(FileFormat::Parquet),
         Some("ndjson" | "jsonl" | "json") => Some(FileFormat::Ndjson),
+        Some("csv") => Some(FileFormat::Csv),
+        Some("arrow" | "arrows" | "ipc" | "feather") => Some(FileFormat::Arrow),
         _ => None,
     });
     if let Some(told) = told {
@@ -311,23 +392,49 @@ fn file_format(path: &Path, file: &mut File, asked: Option<FileFormat>) -> Resul
     let failed = |error: io::Error| InputError::of_file(&name, error.to_string());
     let begin = begin(file).map_err(failed)?;
     io::Seek::rewind(file).map_err(failed)?;
+    by_content(&begin).ok_or_else(|| {
+        let reason = "its format is not to be told; say --input-format parquet, ndjson, csv or arrow";
+        InputError::of_file(&name, reason)
+    })
+}
+
+/// The format of what begins so; none when that does not tell. CSV may begin with anything.
+fn by_content(begin: &[u8]) -> Option<FileFormat> {
     match begin.first() {
-        _ if begin == PARQUET_MAGIC => Ok(FileFormat::Parquet),
-        Some(b'{') => Ok(FileFormat::Ndjson),
-        _ if begin.starts_with(BYTE_ORDER_MARK) => Ok(FileFormat::Ndjson),
-        _ => Err(InputError::of_file(
-            &name,
-            "its format is not to be told; say --input-format parquet or ndjson",
-        )),
+        _ if begin == PARQUET_MAGIC => Some(FileFormat::Parquet),
+        _ if begin == ARROW_FILE_MAGIC || begin == ARROW_STREAM_MAGIC => Some(FileFormat::Arrow),
+        Some(b'{') => Some(FileFormat::Ndjson),
+        _ if begin.starts_with(BYTE_ORDER_MARK) => Some(FileFormat::Ndjson),
+        _ => None,
     }
 }
 
 /// The columns of a file.
-pub fn schema_of(path: &Path, asked: Option<FileFormat>) -> Result<Schema, InputError> {
+#[derive(Debug)]
+pub struct Columns {
+    /// Names and types.
+    pub schema: Schema,
+    /// How many rows the types were told from, where the file does not say them itself and people should
+    /// know.
+    pub told_from: Option<u64>,
+}
+
+/// The columns of a file; `delimiter` is between the values of CSV.
+pub fn columns_of(path: &Path, asked: Option<FileFormat>, delimiter: u8) -> Result<Columns, InputError> {
     let name = path.display().to_string();
-    let mut file = File::open(path).map_err(|error| InputError::of_file(&name, error.to_string()))?;
-    match file_format(path, &mut file, asked)? {
-        FileFormat::Parquet => parquet_file::schema(file, &name),
-        FileFormat::Ndjson => ndjson::schema(BufReader::new(file), &name),
-    }
+    let failed = |error: io::Error| InputError::of_file(&name, error.to_string());
+    let mut file = File::open(path).map_err(failed)?;
+    let schema = match file_format(path, &mut file, asked)? {
+        FileFormat::Parquet => parquet_file::schema(file, &name)?,
+        FileFormat::Ndjson => ndjson::schema(BufReader::new(file), &name)?,
+        FileFormat::Csv => {
+            let (schema, rows) = csv_file::schema(BufReader::new(file), &name, delimiter)?;
+            return Ok(Columns { schema, told_from: Some(rows) });
+        }
+        FileFormat::Arrow => match arrow_kind(file, &name)? {
+            ArrowKind::File(file) => arrow_file::schema_of_file(file, &name)?,
+            ArrowKind::Stream(stream) => arrow_file::schema_of_stream(stream, &name)?,
+        },
+    };
+    Ok(Columns { schema, told_from: None })
 }

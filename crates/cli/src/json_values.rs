@@ -13,6 +13,8 @@
 //!   a duration column only the latter.
 //! * Lists are arrays; structs and maps are objects. A struct, like the row itself, has no field twice.
 //! * `null` passes everywhere: whether the column takes nulls is looked at later.
+//!
+//! The rules for single values hold for CSV too ([`crate::csv_values`]).
 
 use std::borrow::Cow;
 
@@ -160,7 +162,7 @@ fn place(fields: &Fields, name: &str, expected: usize) -> Option<usize> {
 }
 
 /// Whether the number written as `text` is a value of `to`.
-fn number(text: &str, to: &DataType) -> Result<(), String> {
+pub fn number(text: &str, to: &DataType) -> Result<(), String> {
     use DataType::{Decimal32, Decimal64, Decimal128, Decimal256, Float16, Float32, Float64};
     if let Some((least, most)) = integers(to) {
         return integer(text, least, most, to);
@@ -179,7 +181,7 @@ fn number(text: &str, to: &DataType) -> Result<(), String> {
 }
 
 /// The integers that are values of a type; none for types that are not counted in integers.
-fn integers(to: &DataType) -> Option<(i128, i128)> {
+pub fn integers(to: &DataType) -> Option<(i128, i128)> {
     use DataType::{
         Date32, Date64, Duration, Int8, Int16, Int32, Int64, Time32, Time64, Timestamp, UInt8, UInt16,
         UInt32, UInt64,
@@ -238,7 +240,7 @@ fn decimal(text: &str, precision: u8, scale: i8, to: &DataType) -> Result<(), St
 }
 
 /// Whether a string is written for a value of `to`. What the string has to look like, the decoder knows.
-fn string(text: &str, to: &DataType) -> Result<(), String> {
+pub fn string(text: &str, to: &DataType) -> Result<(), String> {
     use DataType::{
         Binary, BinaryView, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, FixedSizeBinary,
         Interval, LargeBinary, LargeUtf8, Time32, Time64, Timestamp, Utf8, Utf8View,
@@ -277,7 +279,7 @@ fn fraction(text: &str, unit: TimeUnit, to: &DataType) -> Result<(), String> {
 }
 
 /// Something that is no value of `to`, and what would be.
-fn misfit(what: &str, to: &DataType) -> String {
+pub fn misfit(what: &str, to: &DataType) -> String {
     use DataType::{
         Boolean, Date32, Date64, Duration, FixedSizeList, LargeList, LargeListView, List, ListView, Map,
         Struct, Time32, Time64, Timestamp,
@@ -298,12 +300,12 @@ fn misfit(what: &str, to: &DataType) -> String {
     format!("{what}, where the column is {to}: {wanted}")
 }
 
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     format!("the string \"{}\"", shown(text))
 }
 
 /// The beginning of a value, for messages.
-fn shown(text: &str) -> Cow<'_, str> {
+pub fn shown(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
         None => Cow::Borrowed(text),

@@ -57,6 +57,7 @@ fn of_file(file: &str, key: &SchemaRef) -> Result<KeyBatches<'static>, Failure> 
         format: Some(FileFormat::Ndjson),
         batch_rows: FILE_KEYS,
         skip_rows: 0,
+        csv_delimiter: b',',
     };
     let chunks = input::start(sources, reading).map_err(|error| Failure::io("the reading thread", &error))?;
     let batches = stream::unfold(chunks, |mut chunks| async move {

@@ -6,12 +6,16 @@
 //! Exit codes: 0 done, 1 failed, 2 wrong usage, 128 and the number of the signal when one ended it (130 for
 //! ctrl-c).
 
+mod arrow_file;
 mod convert;
 mod count;
+mod csv_file;
+mod csv_values;
 mod delete;
 mod error;
 mod flush;
 mod get;
+mod index;
 mod ingest;
 mod init;
 mod input;
@@ -67,7 +71,7 @@ struct Global {
 enum Command {
     /// Give a Lance table a write tier, or create a new table with one
     Init(init::InitArgs),
-    /// Stream rows of Parquet or NDJSON files into a table as small durable writes
+    /// Stream rows of Parquet, NDJSON, CSV or Arrow files into a table as small durable writes
     Ingest(ingest::IngestArgs),
     /// Print rows of a table: base, SSTables and WAL together
     ///
@@ -91,6 +95,8 @@ enum Command {
     Delete(delete::DeleteArgs),
     /// Turn what the WAL holds into SSTables
     Flush(flush::FlushArgs),
+    /// Make, list and drop scalar indexes of the base table
+    Index(index::IndexArgs),
     /// Show shards, manifests, WAL entries, SSTables and left-overs
     Inspect(inspect::InspectArgs),
     /// Check everything on storage against the invariants: WAL, manifests, SSTables, base
@@ -160,6 +166,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Count(args) => count::run(&cli.global, args).await,
         Command::Delete(args) => delete::run(&cli.global, args).await,
         Command::Flush(args) => flush::run(&cli.global, args).await,
+        Command::Index(args) => index::run(&cli.global, args).await,
         Command::Inspect(args) => inspect::run(&cli.global, args).await,
         Command::Verify(args) => verify::run(&cli.global, args).await,
     }

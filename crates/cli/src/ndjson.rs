@@ -19,9 +19,9 @@ use crate::input::{Chunk, FileReader, InputError, Reading};
 use crate::json_values::{Fault, JsonValues};
 
 /// Longest line, in bytes: a file without line ends is not read into memory whole.
-const MAX_LINE: u64 = 64 << 20;
+pub const MAX_LINE: u64 = 64 << 20;
 /// Rows looked at to find the columns of a file.
-const INFER_ROWS: usize = 10_000;
+pub const INFER_ROWS: usize = 10_000;
 /// The byte order mark that some editors put at the beginning of UTF-8.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -184,10 +184,11 @@ impl<R: BufRead> Ndjson<R> {
     }
 }
 
-type Text<R> = Chain<Cursor<Vec<u8>>, R>;
+/// Input behind its byte order mark.
+pub type Text<R> = Chain<Cursor<Vec<u8>>, R>;
 
 /// `input` without a byte order mark at its beginning.
-fn without_mark<R: BufRead>(mut input: R) -> io::Result<Text<R>> {
+pub fn without_mark<R: BufRead>(mut input: R) -> io::Result<Text<R>> {
     let mut begin = Vec::with_capacity(BYTE_ORDER_MARK.len());
     (&mut input).take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut begin)?;
     if begin == BYTE_ORDER_MARK {

@@ -20,6 +20,7 @@
 //! `headwater-lance`), or terminals and processes (`headwater-cli`).
 
 mod error;
+mod indexes;
 pub mod inspect;
 mod nearest;
 mod options;
@@ -47,7 +48,9 @@ pub use headwater_engine::shard::{Ack, ShardStats, ShardStatus};
 pub use headwater_engine::snapshot::{ReadLevel, ShardSnapshot};
 pub use headwater_engine::table::TableError;
 pub use headwater_format::coord;
-pub use headwater_lance::{Connection, MemWal, ShardInfo, ShardValue, Sharding, TableOptions};
+pub use headwater_lance::{
+    Connection, IndexInfo, IndexKind, MemWal, ShardInfo, ShardValue, Sharding, TableOptions,
+};
 pub use headwater_query::{GetRequest, QueryError, ReadSnapshot, ScanRequest, SendableRecordBatchStream};
 pub use headwater_store::env::{Env, EnvRef, TokioEnv};
 pub use headwater_store::{Kind, MeterSnapshot, Request, RetryPolicy, StoreError};

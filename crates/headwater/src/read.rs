@@ -7,6 +7,7 @@
 use arrow_array::RecordBatch;
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
+use headwater_engine::error::ShardError;
 use headwater_engine::shard::{ShardStatus, peek};
 use headwater_engine::snapshot::{ReadLevel, ShardSnapshot};
 use headwater_format::coord::ShardId;
@@ -22,23 +23,20 @@ const PEEKS: usize = 8;
 
 impl Table {
     /// One consistent view of the whole table: the newest base version, and every shard, written here or
-    /// elsewhere. [`ReadLevel::Pending`] adds rows of this process that are on their way to storage.
+    /// elsewhere. [`ReadLevel::Pending`] adds rows of this process that are on their way to storage. A shard
+    /// this process lost to another writer is read from storage, as that writer left it.
     ///
     /// # Errors
     /// [`Error::Read`] and [`Error::Shard`] when a shard serves no reads or its WAL cannot be read;
     /// [`Error::Table`] when the base cannot.
     pub async fn read(&self, level: ReadLevel) -> Result<ReadSnapshot, Error> {
-        let mut last = None;
-        for _ in 0..ATTEMPTS {
+        for _ in 1..ATTEMPTS {
             match self.capture(level).await {
-                Err(Error::Read { source, .. }) if matches!(*source, QueryError::Gap { .. }) => {
-                    last = Some(source);
-                }
+                Err(error) if moved_on(&error) => {}
                 end => return end,
             }
         }
-        let table = self.uri().to_owned();
-        Err(last.map_or(Error::Closed { table: table.clone() }, |source| Error::Read { table, source }))
+        self.capture(level).await
     }
 
     /// Streams live rows: see [`ReadSnapshot::scan`].
@@ -113,5 +111,18 @@ impl Table {
             Ok(snapshot) => Ok(snapshot),
             Err(error) => Err(self.shards.shard_failed(id, error)),
         }
+    }
+}
+
+/// Whether base or shard moved on while they were looked at: another look fits them together. A shard that
+/// stopped in between is read from storage then, as those of others are.
+fn moved_on(error: &Error) -> bool {
+    match error {
+        Error::Read { source, .. } => matches!(**source, QueryError::Gap { .. }),
+        Error::Shard { source, .. } => matches!(
+            source,
+            ShardError::Fenced { .. } | ShardError::Poisoned { .. } | ShardError::Closed { .. }
+        ),
+        _ => false,
     }
 }

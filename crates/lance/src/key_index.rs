@@ -24,7 +24,7 @@ use lance_table::format::{Fragment, IndexMetadata};
 use crate::{error, schema};
 
 /// Name of the index; a number follows when the table has another index of that name.
-const NAME: &str = "headwater_key";
+pub(crate) const NAME: &str = "headwater_key";
 /// Rows looked at to find the most selective column.
 const SAMPLE_ROWS: i64 = 65_536;
 
@@ -33,12 +33,12 @@ pub(crate) struct Built {
     /// What a commit adds to the base.
     pub index: IndexMetadata,
     /// What it was built over.
-    fragments: Arc<Vec<Fragment>>,
+    pub fragments: Arc<Vec<Fragment>>,
 }
 
 impl Built {
     /// Whether every fragment it was built over is part of `dataset` as it was; others are searched flat.
-    fn fits(&self, dataset: &Dataset) -> bool {
+    pub fn fits(&self, dataset: &Dataset) -> bool {
         let now: BTreeMap<u64, &Fragment> =
             dataset.fragments().iter().map(|fragment| (fragment.id, fragment)).collect();
         self.fragments.iter().all(|fragment| now.get(&fragment.id).is_some_and(|now| *now == fragment))

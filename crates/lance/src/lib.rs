@@ -1,11 +1,11 @@
 //! The one crate of Headwater that writes and commits Lance files.
 //!
-//! Owns: opening, creating and initialising base tables, SSTable directories, and the implementation of the
-//! engine's table seam ([`headwater_engine::table::TableIo`]) on Lance. Does not own: when anything is
-//! written (the engine decides), shard manifests and WAL entries (the `store` and `format` crates write
-//! them), search indexes. Keeps P9 (a named SSTable is complete), P14 (typed errors), P15 (column identity is
-//! the field id), P16 (base commits keep what they do not change; derived paths use the table's own store and
-//! credentials).
+//! Owns: opening, creating and initialising base tables, their scalar indexes, SSTable directories, and the
+//! implementation of the engine's table seam ([`headwater_engine::table::TableIo`]) on Lance. Does not own:
+//! when anything is written (the engine decides), shard manifests and WAL entries (the `store` and `format`
+//! crates write them), search indexes. Keeps P9 (a named SSTable is complete), P14 (typed errors), P15
+//! (column identity is the field id), P16 (base commits keep what they do not change; derived paths use the
+//! table's own store and credentials).
 //!
 //! Lance encodes and decodes on a tokio runtime, so a [`LanceTable`] is used under `TokioEnv` only.
 
@@ -13,6 +13,7 @@ mod bucket;
 mod commit;
 mod create;
 mod error;
+mod indexes;
 mod init;
 mod key_index;
 mod location;
@@ -29,6 +30,7 @@ mod table_io;
 mod verify;
 
 pub use bucket::bucket_is_missing;
+pub use indexes::{IndexInfo, IndexKind};
 pub use mem_wal::{INCARNATION, MemWal};
 pub use sharding::{ShardValue, Sharding};
 pub use shards::ShardInfo;

@@ -106,11 +106,11 @@ impl ReadSnapshot {
                 add(&mut found, from_sstable(&files, newest, &mut open, &output).await?);
             }
         }
-        self.from_base(key, &keys, &open, &output, &mut found).await?;
+        self.add_from_base(key, &keys, &open, &output, &mut found).await?;
         found.finish(&output)
     }
 
-    async fn from_base(
+    async fn add_from_base(
         &self,
         key: &KeySchema,
         keys: &RecordBatch,

@@ -8,7 +8,13 @@ use super::*;
 
 fn reading(batch_rows: usize) -> Reading {
     let fields = vec![Field::new("id", DataType::Int64, false), Field::new("name", DataType::Utf8, true)];
-    Reading { schema: Arc::new(Schema::new(fields)), format: None, batch_rows, skip_rows: 0 }
+    Reading {
+        schema: Arc::new(Schema::new(fields)),
+        format: None,
+        batch_rows,
+        skip_rows: 0,
+        csv_delimiter: b',',
+    }
 }
 
 /// Ids handed over, chunk by chunk, and the error at the end.

@@ -4,8 +4,10 @@
 
 mod errors;
 mod flush_and_inspect;
+mod index;
 mod ingest;
 mod init;
+mod inputs;
 mod kill_and_resume;
 mod locations;
 mod maps;

@@ -10,6 +10,7 @@ mod disk_full;
 mod durability;
 mod fencing;
 mod fixtures;
+mod indexes;
 mod init;
 mod inspect;
 mod interop;

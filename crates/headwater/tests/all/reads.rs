@@ -290,6 +290,22 @@ async fn rows_appended_to_the_base_by_others_are_read_and_hidden_like_any_other(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_writer_that_lost_its_shard_reads_what_the_other_wrote() {
+    let home = Home::new();
+    let kind = Kind::Int64;
+    write_base(&home, kind, &[(1, Some(1))]).await;
+    let older = Table::init(&home.uri(), &kind.key_names(), &Sharding::Unsharded, options()).await.unwrap();
+    older.put(kind.rows(&[(1, Some(10))])).await.unwrap();
+    let newer = Table::open(&home.uri(), options()).await.unwrap();
+    newer.put(kind.rows(&[(1, Some(11)), (2, Some(20))])).await.unwrap();
+    assert!(older.put(kind.rows(&[(1, Some(12))])).await.is_err(), "it is fenced");
+    let rows: Vec<RecordBatch> =
+        older.scan(&ScanRequest::default()).await.unwrap().try_collect().await.unwrap();
+    let wanted: Model = [(1, Some(11)), (2, Some(20))].into();
+    assert_eq!(contents(&rows), of_model(wanted.iter()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_asked_is_refused_by_name() {
     let home = Home::new();
     let kind = Kind::Int64;

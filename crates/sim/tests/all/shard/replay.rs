@@ -200,7 +200,8 @@ fn one_key_overwritten_for_ever_rotates() {
 
 #[test]
 fn every_freeze_limit_rotates() {
-    let limits: [(&str, fn(&mut ShardSettings)); 4] = [
+    type Change = fn(&mut ShardSettings);
+    let limits: [(&str, Change); 4] = [
         ("bytes", |settings| {
             settings.wal.max_entry_bytes = 4096;
             settings.freeze.max_bytes = 8192;
