@@ -153,6 +153,8 @@ impl Error {
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             Self::Put { failures, first, .. } if failures.len() == 1 => first.advice(),
+            // Lost shards are not written again by trying again.
+            Self::Put { first, .. } if !self.is_retryable() && first.advice().is_some() => first.advice(),
             Self::Put { .. } => Some("write the same batch again: on a table with a key that is safe"),
             _ => self.shard_error().and_then(shard_advice),
         }

@@ -122,6 +122,7 @@ fn location(error: &lance_core::Error) -> Option<String> {
         | E::Cloned { location, .. }
         | E::Execution { location, .. }
         | E::VersionConflict { location, .. }
+        | E::CorruptFile { location, .. }
         | E::Namespace { location, .. } => Some(location.to_string()),
         _ => None,
     }

@@ -93,8 +93,13 @@ pub(crate) fn is_key_column(key: Option<&KeySchema>, name: &str) -> bool {
     key.is_some_and(|key| key.columns().iter().any(|column| column.name == name))
 }
 
-/// Refuses what a write tier cannot carry: blob columns, a `_tombstone` column, names of Lance's system
-/// columns, and the file format before version 2.
+/// Where Arrow keeps the name of an extension type.
+const EXTENSION: &str = "ARROW:extension:name";
+/// Names of JSON columns, as Arrow and as Lance have them.
+const JSON: [&str; 2] = ["arrow.json", "lance.json"];
+
+/// Refuses what a write tier cannot carry: blob and JSON columns, a `_tombstone` column, names of Lance's
+/// system columns, names Lance cannot read a column by, and the file format before version 2.
 ///
 /// # Errors
 /// [`TableError::Invalid`] naming the column and what to do.
@@ -115,12 +120,27 @@ pub(crate) fn check_supported(
         )));
     }
     for field in base.fields_pre_order() {
+        if field.metadata.get(EXTENSION).is_some_and(|name| JSON.contains(&name.as_str())) {
+            return Err(TableError::invalid(format!(
+                "column {:?} is a JSON column, which Lance stores in another form than it is read in: tables \
+                 with JSON columns cannot have a write tier yet; text does the same",
+                field.name
+            )));
+        }
         if field.is_blob() {
             return Err(TableError::invalid(format!(
                 "column {:?} is a blob column: tables with blob columns cannot have a write tier yet",
                 field.name
             )));
         }
+    }
+    // Lance takes the name of a column for a path when it reads it, and these are none.
+    let is_no_path = |name: &str| name.is_empty() || name == "*" || name.contains('`');
+    if let Some(field) = base.fields.iter().find(|field| is_no_path(&field.name)) {
+        return Err(TableError::invalid(format!(
+            "column {:?} has a name by which Lance cannot read it alone: rename it first",
+            field.name
+        )));
     }
     if let Some(field) = base.fields.iter().find(|field| lance_core::is_system_column(&field.name)) {
         return Err(TableError::invalid(format!(

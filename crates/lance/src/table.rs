@@ -7,10 +7,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
+use futures::FutureExt;
 use headwater_engine::table::TableError;
 use headwater_format::key::KeySchema;
 use headwater_store::env::EnvRef;
@@ -21,6 +23,7 @@ use lance::dataset::builder::DatasetBuilder;
 use lance::index::DatasetIndexExt;
 use lance::session::Session;
 use lance_core::cache::LanceCache;
+use lance_core::datatypes::Schema as LanceSchema;
 use lance_io::object_store::{ObjectStore, ObjectStoreParams, StorageOptionsAccessor, WrappingObjectStore};
 use lance_io::scheduler::{ScanScheduler, SchedulerConfig};
 use lance_table::format::IndexMetadata;
@@ -165,12 +168,11 @@ impl LanceTable {
     ) -> Result<Arc<Self>, TableError> {
         let uri = normalize(uri)?;
         let params = connection.store_params(options);
-        let dataset = DatasetBuilder::from_uri(&uri)
+        let opening = DatasetBuilder::from_uri(&uri)
             .with_session(Arc::clone(&connection.session))
             .with_store_params(params.clone())
-            .load()
-            .await
-            .map_err(|error| error::of_table(&uri, error))?;
+            .load();
+        let dataset = reading(&uri, opening).await?;
         let commit_handler = commit_handler_from_url(&uri, &Some(params))
             .await
             .map_err(|error| error::of_table(&uri, error))?;
@@ -259,7 +261,7 @@ impl LanceTable {
     pub(crate) async fn refresh(&self) -> Result<(Dataset, Arc<TableSchema>), TableError> {
         let (mut dataset, mut schema) = self.known();
         let known = dataset.version_id();
-        dataset.checkout_latest().await.map_err(|error| error::of_table(&self.uri, error))?;
+        reading(&self.uri, dataset.checkout_latest()).await?;
         if dataset.version_id() != known {
             schema = Arc::new(schema_of(&dataset)?);
         }
@@ -342,6 +344,21 @@ impl LanceTable {
     }
 }
 
+/// Waits for a version of the base to be read. A manifest that was cut short or overwritten makes Lance
+/// panic; no panic reaches a caller (P14).
+async fn reading<T>(uri: &str, read: impl Future<Output = lance_core::Result<T>>) -> Result<T, TableError> {
+    match AssertUnwindSafe(read).catch_unwind().await {
+        Ok(read) => read.map_err(|error| error::of_table(uri, error)),
+        Err(_panic) => Err(TableError::Corrupt {
+            path: format!("{uri}/_versions"),
+            reason:
+                "the newest manifest of the base cannot be what its name says: restore it from a backup, \
+                     or remove it to go back to the version before"
+                    .to_owned(),
+        }),
+    }
+}
+
 /// One version of the base, pinned for reading.
 #[derive(Clone, Debug)]
 pub struct BaseVersion {
@@ -355,6 +372,16 @@ pub struct BaseVersion {
     pub key: Option<KeySchema>,
     /// What it says about the write tier: which generations are part of it.
     pub mem_wal: MemWal,
+}
+
+impl BaseVersion {
+    /// The top-level columns of exactly these names, in this order; names of no column are passed over. By
+    /// schema and not by text: a name may hold what Lance would take for a path.
+    pub fn part(&self, names: &[&str]) -> LanceSchema {
+        let schema = self.dataset.schema();
+        let field = |name: &&str| schema.fields.iter().find(|field| field.name == **name).cloned();
+        LanceSchema { fields: names.iter().filter_map(field).collect(), metadata: schema.metadata.clone() }
+    }
 }
 
 /// The index entry that makes a version of a table one with a write tier.

@@ -79,6 +79,8 @@ impl LanceTable {
                 Ok(()) => self.failed_attempts.forget(shard, &name),
                 Err(error) => {
                     tracing::warn!(%shard, sstable = name, %error, "cannot delete what a failed flush left");
+                    // Storage that does not do this one now will not do the others.
+                    return;
                 }
             }
         }
@@ -124,7 +126,15 @@ impl LanceTable {
 
     /// What Lance said while the base was read, in the words of the table seam.
     pub fn base_error(&self, error: lance_core::Error) -> TableError {
-        error::of_table(&self.uri, error)
+        let said = error.to_string();
+        match error::of_table(&self.uri, error) {
+            // The version was open, so it is a file of it that is gone, not the table.
+            TableError::NotFound { path } => TableError::Corrupt {
+                path,
+                reason: format!("a file that its newest version names is missing: {said}"),
+            },
+            other => other,
+        }
     }
 }
 
@@ -144,7 +154,6 @@ impl TableIo for LanceTable {
         let layout = Layout::new(&self.base, shard, name, frozen.generation())?;
         frozen.check_complete()?;
         let schema = self.schema_for(frozen).await?;
-        self.discard_attempts(shard).await;
         let directory = layout.relative().to_owned();
         let target = sstable::Target { store: &self.object_store, layout, schema: &schema, env: &self.env };
         let mut written = sstable::write(&target, frozen).await;
@@ -156,8 +165,9 @@ impl TableIo for LanceTable {
         if written.is_err() {
             // The caller never publishes a name it got an error for, and the next attempt has another one.
             self.failed_attempts.add(shard, name);
-            self.discard_attempts(shard).await;
         }
+        // A full disk needs the room before the next attempt can do better.
+        self.discard_attempts(shard).await;
         written
     }
 

@@ -41,7 +41,11 @@ impl BaseKeys {
         let failed = |error| QueryError::Table(table.base_error(error));
         let names: Vec<&str> = key.columns().iter().map(|column| column.name.as_str()).collect();
         let mut scanner = Dataset::scan(&base.dataset);
-        scanner.project(&names).map_err(failed)?.with_row_address().scan_in_order(true);
+        scanner
+            .project_with_schema(&base.part(&names))
+            .map_err(failed)?
+            .with_row_address()
+            .scan_in_order(true);
         let mut batches = scanner.try_into_stream().await.map_err(failed)?;
         let (mut builder, mut addresses) = (SourceKeysBuilder::with_duplicates(), Addresses::default());
         while let Some(batch) = batches.try_next().await.map_err(failed)? {

@@ -2,7 +2,8 @@
 //!
 //! Owns: [`ReadCache`]. SSTables and base versions never change, so their keys are read once; a shadow is
 //! caught up by whoever needs it next, so it is kept as long as its source is read. Does not own: deciding
-//! who hides whom (`headwater_engine::shadow`). What it holds counts against the memory budget (B2).
+//! who hides whom (`headwater_engine::shadow`). What it holds counts against the memory budget (B2), and is
+//! let go when the budget is used up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ type SsTableName = (ShardId, String);
 pub struct ReadCache {
     entries: Mutex<Entries>,
     charge: Charge,
+    budget: Arc<MemoryBudget>,
 }
 
 #[derive(Debug, Default)]
@@ -42,7 +44,7 @@ struct Entries {
 impl ReadCache {
     /// Empty; what it will hold is charged to `budget`.
     pub fn new(budget: &Arc<MemoryBudget>) -> Self {
-        Self { entries: Mutex::default(), charge: budget.charge(0) }
+        Self { entries: Mutex::default(), charge: budget.charge(0), budget: Arc::clone(budget) }
     }
 
     /// The keys of a base version; read by the first who asks.
@@ -68,9 +70,7 @@ impl ReadCache {
             }
         };
         let keys = cell.get_or_try_init(|| async { BaseKeys::read(table, base, key).await.map(Arc::new) });
-        let keys = keys.await.cloned()?;
-        self.recharge();
-        Ok(keys)
+        keys.await.cloned()
     }
 
     /// The keys of an SSTable; read by the first who asks.
@@ -82,9 +82,7 @@ impl ReadCache {
         key: &KeySchema,
     ) -> Result<Arc<SourceKeys>, QueryError> {
         let cell = self.entries.lock().sstables.entry((shard, name.to_owned())).or_default().clone();
-        let keys = cell.get_or_try_init(|| async { files.keys(key).await.map(Arc::new) }).await.cloned()?;
-        self.recharge();
-        Ok(keys)
+        Ok(cell.get_or_try_init(|| async { files.keys(key).await.map(Arc::new) }).await.cloned()?)
     }
 
     /// The keys of an SSTable, if they were read before.
@@ -145,8 +143,13 @@ impl ReadCache {
         base + sstables.sum::<u64>() + shadows.sum::<u64>()
     }
 
-    /// Charges what is held now.
+    /// Charges what is held now. Over the budget everything is let go: what can be read again must not keep
+    /// writers waiting for memory (L6). Reads under way keep what they use.
     pub(crate) fn recharge(&self) {
         self.charge.set(self.bytes());
+        if self.budget.over() {
+            *self.entries.lock() = Entries::default();
+            self.charge.set(0);
+        }
     }
 }

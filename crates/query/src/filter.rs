@@ -3,17 +3,23 @@
 //! Owns: [`Filter`]. Does not own: SQL; Lance's planner parses, coerces and simplifies, so a filter means the
 //! same here and on a plain Lance table (P13).
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Schema, SchemaRef};
-use datafusion::logical_expr::Expr;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::logical_expr::{Expr, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use lance::io::exec::Planner;
 
 use crate::error::QueryError;
+
+/// Operators a filter may have. Several times as many overflow the stack of a thread in an unoptimised build.
+const MAX_OPERATORS: usize = 250;
 
 /// A checked condition on the rows of a table.
 #[derive(Clone, Debug)]
@@ -34,6 +40,14 @@ impl Filter {
             return Err(refused("it is empty: leave it out to read every row".to_owned()));
         }
         check_whole(text).map_err(refused)?;
+        // Planning some nonsense panics in the libraries below (P14).
+        let planned = catch_unwind(AssertUnwindSafe(|| Self::plan(text, table)));
+        planned
+            .unwrap_or_else(|_panic| Err(refused("it cannot be planned: write it in another way".to_owned())))
+    }
+
+    fn plan(text: &str, table: &SchemaRef) -> Result<Self, QueryError> {
+        let refused = |reason: String| QueryError::Filter { filter: text.to_owned(), reason };
         let planner = Planner::new(Arc::clone(table));
         let parsed = planner.parse_filter(text).map_err(|error| refused(plain(&error)))?;
         let columns = top_level(&Planner::column_names_in_expr(&parsed), table);
@@ -41,7 +55,7 @@ impl Filter {
         let expr = planner.optimize_expr(parsed).map_err(|error| refused(plain(&error)))?;
         let physical = planner.create_physical_expr(&expr).map_err(|error| refused(plain(&error)))?;
         match physical.data_type(table) {
-            Ok(DataType::Boolean | DataType::Null) => {}
+            Ok(DataType::Boolean) => {}
             Ok(other) => return Err(refused(format!("it gives {other}; a condition gives true or false"))),
             Err(error) => return Err(refused(error.strip_backtrace())),
         }
@@ -51,6 +65,31 @@ impl Filter {
     /// As Lance takes it.
     pub(crate) fn expr(&self) -> &Expr {
         &self.expr
+    }
+
+    /// Whether it gives an answer on every row there can be: columns and literals, compared and combined.
+    /// Arithmetic, conversions and functions can fail, on a division by zero or a text that is no number.
+    pub(crate) fn cannot_fail(&self) -> bool {
+        let safe = |expr: &Expr| match expr {
+            Expr::BinaryExpr(binary) => compares_or_joins(binary.op),
+            Expr::Column(_)
+            | Expr::Literal(..)
+            | Expr::Not(_)
+            | Expr::IsNull(_)
+            | Expr::IsNotNull(_)
+            | Expr::IsTrue(_)
+            | Expr::IsFalse(_)
+            | Expr::IsUnknown(_)
+            | Expr::IsNotTrue(_)
+            | Expr::IsNotFalse(_)
+            | Expr::IsNotUnknown(_)
+            | Expr::Between(_)
+            | Expr::InList(_)
+            | Expr::Like(_) => true,
+            _ => false,
+        };
+        // An expression that cannot be walked is not known to be safe.
+        !self.expr.exists(|expr| Ok(!safe(expr))).unwrap_or(true)
     }
 
     /// Top-level columns it needs.
@@ -70,6 +109,16 @@ impl Filter {
 /// out what follows the condition, so `n = 1 LIMIT 2` would read more rows than it says.
 fn check_whole(text: &str) -> Result<(), String> {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().map_err(|error| error.to_string())?;
+    if let Some(placeholder) = tokens.iter().find(|token| matches!(token, Token::Placeholder(_))) {
+        return Err(format!("{placeholder} stands for a value that is not given: write the value"));
+    }
+    // Expressions are walked by recursion, a step an operator.
+    let operators = tokens.iter().filter(|token| is_operator(token)).count();
+    if operators > MAX_OPERATORS {
+        return Err(format!(
+            "it has {operators} operators, more than {MAX_OPERATORS}: use IN for many values"
+        ));
+    }
     // Lance takes `==` for `=`.
     let mut last_was_equals = false;
     let tokens = tokens.into_iter().filter(|token| {
@@ -83,6 +132,22 @@ fn check_whole(text: &str) -> Result<(), String> {
     match parser.peek_token().token {
         Token::EOF => Ok(()),
         other => Err(format!("it goes on after the condition, with {other}")),
+    }
+}
+
+fn compares_or_joins(operator: Operator) -> bool {
+    use Operator as O;
+    let compares = matches!(operator, O::Eq | O::NotEq | O::Lt | O::LtEq | O::Gt | O::GtEq);
+    compares || matches!(operator, O::IsDistinctFrom | O::IsNotDistinctFrom | O::And | O::Or)
+}
+
+/// Whether the token joins two conditions or values.
+fn is_operator(token: &Token) -> bool {
+    match token {
+        Token::Word(word) => matches!(word.keyword, Keyword::AND | Keyword::OR | Keyword::NOT),
+        Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::Mod => true,
+        Token::StringConcat | Token::DoubleColon | Token::Ampersand | Token::Pipe | Token::Caret => true,
+        _ => false,
     }
 }
 

@@ -130,7 +130,10 @@ impl ReadSnapshot {
         let names: Vec<&str> = read_columns(key, output);
         for some in open.chunks(KEYS_PER_PROBE) {
             let mut scanner = dataset.scan();
-            scanner.project(&names).map_err(failed)?.filter_expr(any_of(key, keys, some)?);
+            scanner
+                .project_with_schema(&self.base().part(&names))
+                .map_err(failed)?
+                .filter_expr(any_of(key, keys, some)?);
             let mut rows = scanner.try_into_stream().await.map_err(failed)?;
             while let Some(batch) = rows.try_next().await.map_err(failed)? {
                 let of = key.encode(&batch).map_err(QueryError::execution)?;

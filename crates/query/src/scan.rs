@@ -16,6 +16,7 @@ use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, displa
 use crate::error::QueryError;
 use crate::exec::{BaseScanExec, ConcatExec, MemtableScanExec, SsTableScanExec};
 use crate::filter::{Filter, names};
+use crate::masks::Masks;
 use crate::snapshot::ReadSnapshot;
 
 /// What to read.
@@ -94,14 +95,7 @@ impl ReadSnapshot {
     ) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
         let masks = Arc::clone(self.masks().await?);
         let read = with_filter_columns(output, filter, self.schema());
-        let base = BaseScanExec::new(
-            Arc::clone(self.table()),
-            self.base().clone(),
-            Arc::clone(output),
-            filter.map(|filter| filter.expr().clone()),
-            Arc::clone(&masks.base),
-        );
-        let mut sources: Vec<Arc<dyn ExecutionPlan>> = vec![Arc::new(base)];
+        let mut sources = vec![self.base_source(output, &read, filter, &masks)?];
         for (shard, hidden) in self.shards().iter().zip(&masks.sstables) {
             let id = shard.snapshot.shard();
             let files = shard.open(self.table()).await?;
@@ -118,6 +112,27 @@ impl ReadSnapshot {
             }
         }
         Ok(Arc::new(ConcatExec::new(sources, Arc::clone(output))))
+    }
+
+    /// The base. Lance filters it, through its indexes; but a condition that can fail must not see a row that
+    /// is hidden (P4), so such a one is asked of what is left.
+    fn base_source(
+        &self,
+        output: &SchemaRef,
+        read: &SchemaRef,
+        filter: Option<&Filter>,
+        masks: &Masks,
+    ) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
+        let by_lance = filter.is_none_or(|filter| masks.base.is_empty() || filter.cannot_fail());
+        let scan = |schema: &SchemaRef, filter: Option<&Filter>| {
+            let (table, base) = (Arc::clone(self.table()), self.base().clone());
+            let condition = filter.map(|filter| filter.expr().clone());
+            BaseScanExec::new(table, base, Arc::clone(schema), condition, Arc::clone(&masks.base))
+        };
+        match by_lance {
+            true => Ok(Arc::new(scan(output, filter))),
+            false => shown(Arc::new(scan(read, None)), output, filter),
+        }
     }
 }
 

@@ -27,6 +27,8 @@ use lance_index::scalar::{SargableQuery, ScalarIndex};
 use lance_io::object_store::ObjectStore;
 use object_store::path::Path;
 
+/// The files of a sidecar.
+const FILES: [&str; 2] = ["page_lookup.lance", "page_data.lance"];
 const VALUE: &str = "value";
 const ROW_ADDRESS: &str = "_rowaddr";
 /// Keys asked for at once.
@@ -117,6 +119,13 @@ impl Sidecar {
         dir: Path,
         cache: &LanceCache,
     ) -> lance_core::Result<Self> {
+        // Lance takes it for granted that a file has bytes, and panics.
+        for name in FILES {
+            let path = dir.clone().join(name);
+            if store.size(&path).await? == 0 {
+                return Err(lance_core::Error::corrupt_file(path, "the file is empty"));
+            }
+        }
         let cache = cache.with_key_prefix(dir.as_ref());
         let files = LanceIndexStore::new(Arc::clone(store), dir, Arc::new(cache.clone()));
         let no_details = prost_types::Any::default();

@@ -225,6 +225,22 @@ async fn a_table_with_a_blob_column_is_refused() {
 }
 
 #[tokio::test]
+async fn a_table_with_a_json_column_is_refused() {
+    let place = Place::new();
+    let blob = Field::new("blob", DataType::Utf8, true)
+        .with_metadata([("ARROW:extension:name".to_owned(), "arrow.json".to_owned())].into());
+    let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false), blob]));
+    let nothing = RecordBatchIterator::new([], schema);
+    let params = WriteParams {
+        data_storage_version: Some(lance_file::version::LanceFileVersion::V2_1),
+        ..WriteParams::default()
+    };
+    Dataset::write(nothing, &place.uri(), Some(params)).await.unwrap();
+    let reason = invalid(place.open().await.init_mem_wal(&Sharding::Unsharded).await);
+    assert!(reason.contains("\"blob\" is a JSON column"), "{reason}");
+}
+
+#[tokio::test]
 async fn a_second_init_is_refused() {
     let place = Place::new();
     let table = place.id_value_table().await;
@@ -374,4 +390,18 @@ async fn init_deletes_unnamed_sstables_of_dropped_shards_and_nothing_else() {
 async fn paths_of(table: &LanceTable, shard: ShardId) -> BTreeSet<String> {
     let objects = table.store().list(&headwater_format::path::shard_dir(shard)).await.unwrap();
     objects.into_iter().map(|object| object.path).collect()
+}
+
+/// Reads find columns by name, and Lance takes a name for a path.
+#[tokio::test]
+async fn a_table_with_a_column_that_lance_cannot_read_by_name_is_refused() {
+    for name in ["a`b", "*", ""] {
+        let place = Place::new();
+        let odd = Field::new(name, DataType::Int64, true);
+        let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false), odd]));
+        let nothing = RecordBatchIterator::new([], schema);
+        Dataset::write(nothing, &place.uri(), None).await.unwrap();
+        let reason = invalid(place.open().await.init_mem_wal(&Sharding::Unsharded).await);
+        assert!(reason.contains(&format!("column {name:?}")) && reason.contains("rename"), "{reason}");
+    }
 }

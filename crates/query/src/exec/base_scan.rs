@@ -53,7 +53,7 @@ impl BaseScanExec {
         let mut scanner = self.base.dataset.scan();
         let schema = self.schema();
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        scanner.project(&names)?;
+        scanner.project_with_schema(&self.base.part(&names))?;
         // A scan needs a column, and the address says which rows are hidden.
         if names.is_empty() || !self.hidden.is_empty() {
             scanner.with_row_address();

@@ -1,0 +1,109 @@
+//! Reads of damaged tables end with a typed error that names the file, never with a panic (P14).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use headwater::{Error, GetRequest, Sharding, Table, TableError};
+
+use crate::support::{Home, keys, named, options};
+
+/// A table with rows in the base, in an SSTable and in the WAL.
+async fn table(home: &Home) {
+    let made = home.create(&Sharding::Unsharded).await;
+    made.close().await.unwrap();
+    let batches = arrow_array::RecordBatchIterator::new([Ok(named(0..10))], named(0..1).schema());
+    let append = lance::dataset::WriteParams {
+        mode: lance::dataset::WriteMode::Append,
+        ..lance::dataset::WriteParams::default()
+    };
+    lance::Dataset::write(batches, &home.uri(), Some(append)).await.unwrap();
+    let table = home.open().await;
+    table.put(named(5..12)).await.unwrap();
+    table.flush().await.unwrap();
+    table.put(named(8..14)).await.unwrap();
+    table.abandon();
+}
+
+fn only(directory: &Path) -> PathBuf {
+    let mut found: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+/// Count, filter and get; the errors of those that fail. None of them may panic.
+async fn errors(home: &Home) -> Vec<Error> {
+    let table = match Table::open(&home.uri(), options()).await {
+        Ok(table) => table,
+        Err(error) => return vec![error],
+    };
+    let get = GetRequest { keys: keys(&[1, 6, 9, 99]), columns: None };
+    let ends = [
+        table.count(None).await.map(|_| ()),
+        table.count(Some("name > 'a'")).await.map(|_| ()),
+        table.get(&get).await.map(|_| ()),
+    ];
+    ends.into_iter().filter_map(Result::err).collect()
+}
+
+fn is_corrupt(error: &Error, part: &str) -> bool {
+    let Error::Table { source, .. } = error else { return false };
+    matches!(&**source, TableError::Corrupt { .. }) && error.to_string().contains(part)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_base_file_that_is_gone_is_named() {
+    let home = Home::new();
+    table(&home).await;
+    let file = only(&home.path().join("data"));
+    fs::remove_file(&file).unwrap();
+    let name = file.file_name().unwrap().to_string_lossy().into_owned();
+    let errors = errors(&home).await;
+    assert!(!errors.is_empty());
+    assert!(errors.iter().all(|error| is_corrupt(error, &name)), "{errors:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_sidecar_is_corrupt_by_name() {
+    for name in ["page_lookup.lance", "page_data.lance"] {
+        let home = Home::new();
+        table(&home).await;
+        let shard = home.shard_dir().await;
+        let sstable = &home.shard().await.sstables[0].path;
+        fs::write(shard.join(sstable).join("_pk_index").join(name), b"").unwrap();
+        let errors = errors(&home).await;
+        assert!(!errors.is_empty());
+        assert!(errors.iter().all(|error| is_corrupt(error, "_pk_index")), "{errors:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_base_manifest_that_was_cut_or_overwritten_is_no_panic() {
+    let damages: [fn(Vec<u8>) -> Vec<u8>; 3] = [
+        |bytes| bytes[..bytes.len() / 2].to_vec(),
+        |mut bytes| {
+            let end = bytes.len();
+            bytes[end - 12..].iter_mut().for_each(|byte| *byte ^= 0xff);
+            bytes
+        },
+        |mut bytes| {
+            bytes[..4].iter_mut().for_each(|byte| *byte ^= 0xff);
+            bytes
+        },
+    ];
+    for damage in damages {
+        let home = Home::new();
+        table(&home).await;
+        let versions = fs::read_dir(home.path().join("_versions")).unwrap();
+        let manifests = versions.map(|entry| entry.unwrap().path());
+        // Names count down: the newest version has the smallest.
+        let newest = manifests.filter(|path| path.extension().is_some_and(|of| of == "manifest")).min();
+        let newest = newest.unwrap();
+        let damaged = damage(fs::read(&newest).unwrap());
+        fs::write(&newest, damaged).unwrap();
+        let errors = errors(&home).await;
+        assert!(!errors.is_empty());
+        for error in errors {
+            assert!(!error.is_retryable(), "{error}");
+        }
+    }
+}
