@@ -21,7 +21,7 @@ fast_filter := $(subst $(subst ,, ),|,$(foreach p,$(fast_packages),package($(p))
 nextest := $(shell command -v cargo-nextest 2>/dev/null)
 nextest_run := cargo nextest run --workspace --filterset
 
-.PHONY: help run test lint fast fmt tools venv clean
+.PHONY: help run test lint fast bench fmt tools venv clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -56,6 +56,9 @@ ifneq ($(nextest),)
 else
 	CARGO_TARGET_DIR="$(fast_target)" cargo test $(fast_flags) --all-targets
 endif
+
+bench: tools ## measure against the reference and against bare storage (docs/performance.md)
+	cd bench && CARGO_TARGET_DIR="$(cache)/bench" cargo run --release -- all
 
 fmt: ## format the code
 	cargo fmt --all

@@ -1,0 +1,51 @@
+//! What every workload is handed: how much to do, where, and the report to add to.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Result;
+use arrow_array::RecordBatch;
+
+use crate::data;
+use crate::place::Place;
+use crate::report::Report;
+
+/// Rounds of a long workload: more would take hours.
+const LONG_ROUNDS: usize = 3;
+
+/// See the module.
+pub struct Bench {
+    /// Alternations of a short workload.
+    pub rounds: usize,
+    /// What was found so far.
+    pub report: Report,
+    quick: bool,
+    directory: PathBuf,
+}
+
+impl Bench {
+    /// A bench with nothing measured, tables below `directory`.
+    pub fn new(rounds: usize, quick: bool, directory: PathBuf) -> Self {
+        Self { rounds, report: Report::new(rounds, quick), quick, directory }
+    }
+
+    /// Alternations of a long workload.
+    pub fn long_rounds(&self) -> usize {
+        self.rounds.min(LONG_ROUNDS)
+    }
+
+    /// So much work, or a tenth of it when quick.
+    pub fn amount(&self, full: usize) -> usize {
+        if self.quick { (full / 10).max(1) } else { full }
+    }
+
+    /// A new place on the disk that is measured.
+    pub fn disk(&self, fsync: bool) -> Result<Place> {
+        Place::disk(&self.directory, fsync)
+    }
+
+    /// `count` batches of `rows` rows, from the first row on.
+    pub fn batches(&self, count: usize, rows: usize) -> Result<Arc<[RecordBatch]>> {
+        Ok(data::batches(0, count, rows)?.into())
+    }
+}

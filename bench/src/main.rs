@@ -1,0 +1,117 @@
+//! `headwater-bench`: ours, the reference and bare storage in turn, in one process, on the same data.
+//!
+//! Owns: the command line and the order of workloads. Does not own: any workload (`workloads`). What each is
+//! for and which figures are wanted is in `docs/performance.md`.
+
+mod bare;
+mod bench;
+mod bucket;
+mod clients;
+mod console;
+mod data;
+mod engine;
+mod heap;
+mod machine;
+mod place;
+mod race;
+mod report;
+mod workloads;
+
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Parser, ValueEnum};
+
+use crate::bench::Bench;
+
+#[global_allocator]
+static HEAP: heap::Counting = heap::Counting;
+
+/// Measures Headwater against the reference MemWAL and against bare storage.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    /// Which workloads to run.
+    #[arg(value_enum, default_value = "all")]
+    workloads: Vec<Workload>,
+    /// How often each side of a short workload is measured; long ones at most 3 times.
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// A tenth of the work, for a look whether everything runs.
+    #[arg(long)]
+    quick: bool,
+    /// Write all figures to this file.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// A directory on the disk to measure; by default the one for temporary files.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+enum Workload {
+    /// Sequential durable 1-row puts.
+    W1,
+    /// Many clients, durable 1-row puts.
+    W2,
+    /// Batches.
+    W3,
+    /// Flush.
+    W4,
+    /// Reopen.
+    W5,
+    /// Memory of a memtable.
+    M1,
+    /// PUTs and bytes per acknowledged MiB.
+    Q2,
+    /// All of them.
+    All,
+}
+
+impl Workload {
+    const EACH: [Self; 7] = [Self::W1, Self::W2, Self::W3, Self::W4, Self::W5, Self::M1, Self::Q2];
+
+    async fn run(self, bench: &mut Bench) -> Result<()> {
+        match self {
+            Self::W1 => workloads::w1::run(bench).await,
+            Self::W2 => workloads::w2::run(bench).await,
+            Self::W3 => workloads::w3::run(bench).await,
+            Self::W4 => workloads::w4::run(bench).await,
+            Self::W5 => workloads::w5::run(bench).await,
+            Self::M1 => workloads::m1::run(bench).await,
+            Self::Q2 => workloads::q2::run(bench).await,
+            Self::All => Ok(()),
+        }
+    }
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    // As many threads as processors, for both sides.
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(run(args))
+}
+
+async fn run(args: Args) -> Result<()> {
+    let directory = args.dir.unwrap_or_else(std::env::temp_dir);
+    fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
+    let mut bench = Bench::new(args.rounds.max(1), args.quick, directory);
+    for workload in Workload::EACH {
+        if !args.workloads.contains(&workload) && !args.workloads.contains(&Workload::All) {
+            continue;
+        }
+        machine::forget_peak();
+        // Boxed: the futures of a whole workload are large for a stack.
+        let ran = Box::pin(workload.run(&mut bench)).await;
+        ran.with_context(|| format!("{workload:?}"))?;
+        bench.report.resident(&format!("{workload:?}"), machine::peak_resident_kib());
+    }
+    bench.report.print();
+    if let Some(path) = args.json {
+        let file = File::create(&path).with_context(|| path.display().to_string())?;
+        serde_json::to_writer_pretty(BufWriter::new(file), &bench.report)?;
+    }
+    Ok(())
+}
