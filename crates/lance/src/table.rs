@@ -346,7 +346,10 @@ impl LanceTable {
 
 /// Waits for a version of the base to be read. A manifest that was cut short or overwritten makes Lance
 /// panic; no panic reaches a caller (P14).
-async fn reading<T>(uri: &str, read: impl Future<Output = lance_core::Result<T>>) -> Result<T, TableError> {
+pub(crate) async fn reading<T>(
+    uri: &str,
+    read: impl Future<Output = lance_core::Result<T>>,
+) -> Result<T, TableError> {
     match AssertUnwindSafe(read).catch_unwind().await {
         Ok(read) => read.map_err(|error| error::of_table(uri, error)),
         Err(_panic) => Err(TableError::Corrupt {

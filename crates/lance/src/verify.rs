@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use headwater_engine::ingest::batch_keys;
 use headwater_engine::shadow::SourceKeys;
 use headwater_engine::table::{SsTableReader, TableError};
@@ -36,17 +36,22 @@ use crate::mem_wal::MemWal;
 use crate::schema::{TableSchema, check_supported, column, logical_schema};
 use crate::sharding::{ShardValue, Sharding};
 use crate::sstable::{BLOOM_NAME, SsTableFiles};
-use crate::table::{Connection, LanceTable, TableOptions, mem_wal_entry};
+use crate::table::{Connection, LanceTable, TableOptions, mem_wal_entry, reading};
 
 /// Where the base keeps what the findings about it are about.
 const VERSIONS: &str = "_versions";
 const INDICES: &str = "_indices";
+const DATA: &str = "data";
+/// Files asked for at once.
+const FILES_AT_ONCE: usize = 16;
 
 const RESTORE: &str = "reads of this generation fail or miss rows: restore the SSTable's directory from a \
                        backup; while WAL entries at or below the replay cursor are still there, they hold \
                        its rows too";
 const RESTORE_LOOKUP: &str =
     "rows are there but lookups by key can miss them: restore the file from a backup";
+const RESTORE_DATA: &str = "rows of the base cannot be read: restore the file from a backup, or go back to a \
+                            version of the table that does not name it";
 const REPAIR_BASE: &str = "writers are refused until this is put right: restore the former state of the \
                            base, which Lance keeps as an earlier version of the table";
 
@@ -440,12 +445,11 @@ impl LanceTable {
         let uri = normalize(uri)?;
         let failed = |error| error::of_table(&uri, error);
         let connection = Connection::default();
-        let dataset = DatasetBuilder::from_uri(&uri)
+        let opening = DatasetBuilder::from_uri(&uri)
             .with_session(Arc::clone(connection.session()))
             .with_store_params(connection.store_params(options))
-            .load()
-            .await
-            .map_err(failed)?;
+            .load();
+        let dataset = reading(&uri, opening).await?;
         let mut check = BaseCheck {
             version: dataset.version_id(),
             has_write_tier: false,
@@ -485,15 +489,42 @@ impl LanceTable {
         Ok(check)
     }
 
-    /// Checks what the base records about the indexes of its write tier: those named for writers to maintain
-    /// or as caught up exist, no index is ahead of compaction, and the files of B-trees on key columns are
-    /// there.
+    /// Every data file that a version of the base names is there, with the size it records.
+    async fn check_data(&self, dataset: &Dataset) -> Result<Vec<FileFinding>, TableError> {
+        let fragments = dataset.fragments();
+        // Files of a shallow clone lie in another table.
+        let files =
+            fragments.iter().flat_map(|fragment| &fragment.files).filter(|file| file.base_id.is_none());
+        let checked = futures::stream::iter(files).map(|file| async move {
+            let path = format!("{DATA}/{}", file.path);
+            let place =
+                file.path.split('/').fold(self.base.clone().join(DATA), |above, part| above.join(part));
+            let found = match self.object_store.size(&place).await {
+                Ok(size) => match file.file_size_bytes.get() {
+                    Some(recorded) if recorded.get() != size => {
+                        format!("the base records {recorded} bytes, it has {size}")
+                    }
+                    _ => return Ok(None),
+                },
+                Err(error) => match error::of_file(&path, error) {
+                    TableError::NotFound { .. } => "the base names it, but it is missing".to_owned(),
+                    other => return Err(other),
+                },
+            };
+            Ok(Some(FileFinding::new("P16", path, found, RESTORE_DATA)))
+        });
+        checked.buffered(FILES_AT_ONCE).try_filter_map(futures::future::ok).try_collect().await
+    }
+
+    /// Checks the data files of the base, and what it records about the indexes of its write tier: those
+    /// named for writers to maintain or as caught up exist, no index is ahead of compaction, and the files of
+    /// B-trees on key columns are there.
     ///
     /// # Errors
     /// What storage said.
     pub async fn check_indexes(&self) -> Result<(Vec<KeyIndexCoverage>, Vec<FileFinding>), TableError> {
         let (dataset, schema) = self.refresh().await?;
-        let mut findings = Vec::new();
+        let mut findings = self.check_data(&dataset).await?;
         let indexes = dataset.load_indices().await.map_err(|error| self.base_error(error))?;
         if let Some(details) = self.details(&dataset).await? {
             findings.extend(recorded_indexes(&details, &indexes));

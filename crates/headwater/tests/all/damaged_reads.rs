@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use headwater::{Error, GetRequest, Sharding, Table, TableError};
+use headwater::{Error, GetRequest, Sharding, Table, TableError, TableOptions, TokioEnv};
 
 use crate::support::{Home, keys, named, options};
 
@@ -45,6 +46,14 @@ async fn errors(home: &Home) -> Vec<Error> {
     ends.into_iter().filter_map(Result::err).collect()
 }
 
+/// What `verify` finds: invariants and paths.
+async fn findings(home: &Home) -> Vec<(String, String)> {
+    let env = Arc::new(TokioEnv::new());
+    let report = headwater::verify::verify(&home.uri(), &TableOptions::default(), env, &|_| {}).await;
+    let findings = report.unwrap().findings.into_iter();
+    findings.map(|finding| (finding.invariant.to_string(), finding.path.to_string())).collect()
+}
+
 fn is_corrupt(error: &Error, part: &str) -> bool {
     let Error::Table { source, .. } = error else { return false };
     matches!(&**source, TableError::Corrupt { .. }) && error.to_string().contains(part)
@@ -60,6 +69,19 @@ async fn a_base_file_that_is_gone_is_named() {
     let errors = errors(&home).await;
     assert!(!errors.is_empty());
     assert!(errors.iter().all(|error| is_corrupt(error, &name)), "{errors:?}");
+    assert_eq!(findings(&home).await, [("P16".to_owned(), format!("data/{name}"))]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_base_file_that_was_cut_short_is_found() {
+    let home = Home::new();
+    table(&home).await;
+    assert_eq!(findings(&home).await, []);
+    let file = only(&home.path().join("data"));
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    let name = file.file_name().unwrap().to_string_lossy().into_owned();
+    assert_eq!(findings(&home).await, [("P16".to_owned(), format!("data/{name}"))]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
