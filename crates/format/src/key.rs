@@ -19,6 +19,7 @@ use siphasher::sip::SipHasher13;
 use crate::path::parse_decimal;
 use crate::schema::{FIELD_ID, KEY_LEGACY, KEY_POSITION};
 
+mod decode;
 mod values;
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::error;
 use crate::schema::TableSchema;
 use crate::sstable::{self, Layout, OpenFiles, SsTableFiles};
 use crate::table::{BaseVersion, LanceTable};
+use crate::verify::FileFinding;
 
 impl LanceTable {
     /// The open SSTable, from the cache or from storage.
@@ -127,13 +128,29 @@ impl LanceTable {
     /// What Lance said while the base was read, in the words of the table seam.
     pub fn base_error(&self, error: lance_core::Error) -> TableError {
         let said = error.to_string();
-        match error::of_table(&self.uri, error) {
+        match error::of_base(&self.uri, error) {
             // The version was open, so it is a file of it that is gone, not the table.
             TableError::NotFound { path } => TableError::Corrupt {
                 path,
                 reason: format!("a file that its newest version names is missing: {said}"),
             },
             other => other,
+        }
+    }
+
+    /// `error` of a read of a base version, with the data file that is damaged where one can be told by its
+    /// size.
+    pub async fn name_damaged(&self, base: &BaseVersion, error: TableError) -> TableError {
+        let TableError::Corrupt { path, .. } = &error else { return error };
+        if *path != self.uri {
+            return error;
+        }
+        let damaged = self.check_data(&base.dataset).await.ok();
+        match damaged.and_then(|found| found.into_iter().next()) {
+            Some(FileFinding { path, found, .. }) => {
+                TableError::Corrupt { path: format!("{}/{path}", self.uri), reason: found }
+            }
+            None => error,
         }
     }
 }

@@ -490,7 +490,7 @@ impl LanceTable {
     }
 
     /// Every data file that a version of the base names is there, with the size it records.
-    async fn check_data(&self, dataset: &Dataset) -> Result<Vec<FileFinding>, TableError> {
+    pub(crate) async fn check_data(&self, dataset: &Dataset) -> Result<Vec<FileFinding>, TableError> {
         let fragments = dataset.fragments();
         // Files of a shallow clone lie in another table.
         let files =

@@ -1,23 +1,36 @@
-//! What reads of a table share: keys of immutable sources, and what newer rows hide of them.
+//! What reads of a table share: keys of SSTables, the key index of the base, what newer rows hide of both.
 //!
-//! Owns: [`ReadCache`]. SSTables and base versions never change, so their keys are read once; a shadow is
-//! caught up by whoever needs it next, so it is kept as long as its source is read. Does not own: deciding
-//! who hides whom (`headwater_engine::shadow`). What it holds counts against the memory budget (B2), and is
-//! let go when the budget is used up.
+//! Owns: [`ReadCache`]. SSTables and base versions never change, so each is opened and its keys are read
+//! once; a shadow is caught up by whoever needs it next, so it is kept as long as its source is read. Does
+//! not own: deciding who hides whom (`headwater_engine::shadow`). Everything held counts against the memory
+//! budget by itself (B2), and is let go when the budget is used up.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use headwater_engine::budget::{Charge, MemoryBudget};
 use headwater_engine::shadow::{Shadow, SourceKeys};
-use headwater_format::coord::{Epoch, ShardId};
+use headwater_format::coord::{Epoch, ManifestVersion, ShardId};
 use headwater_format::key::KeySchema;
 use headwater_lance::{BaseVersion, LanceTable, SsTableFiles};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use crate::base_keys::BaseKeys;
+use crate::base::{BaseLookup, OnBase};
 use crate::error::QueryError;
+use crate::masks::{MaskCut, Masks};
+use crate::newer::Newer;
+use crate::snapshot::ReadSnapshot;
+
+/// Reads by key of an SSTable after which its keys are read into memory rather than looked up on storage.
+const PROBES_BEFORE_KEYS: u32 = 2;
+
+/// Snapshots of one shard and one lineage have `Seq`s of one order.
+pub(crate) type Lineage = Epoch;
+/// The keys of an SSTable, charged.
+pub(crate) type SsTableKeys = Charged<SourceKeys>;
 
 type Cell<T> = Arc<OnceCell<Arc<T>>>;
 /// The shard, and the directory of an SSTable of it.
@@ -27,33 +40,66 @@ type SsTableName = (ShardId, String);
 #[derive(Debug)]
 pub struct ReadCache {
     entries: Mutex<Entries>,
-    charge: Charge,
     budget: Arc<MemoryBudget>,
 }
 
 #[derive(Debug, Default)]
 struct Entries {
     /// Of the newest base version that was read.
-    base: Option<(u64, Cell<BaseKeys>)>,
-    /// Shadows on it, by the shard that casts them and the epoch of its writer.
-    on_base: BTreeMap<(ShardId, Epoch), Arc<Shadow>>,
-    sstables: BTreeMap<SsTableName, Cell<SourceKeys>>,
-    on_sstables: BTreeMap<(SsTableName, Epoch), Arc<Shadow>>,
+    base: Option<(u64, Cell<BaseLookup>)>,
+    /// Shadows on the base, by the shard that casts them and the lineage of its `Seq`s.
+    on_base: BTreeMap<(ShardId, Lineage), Arc<OnBase>>,
+    sstables: BTreeMap<SsTableName, SsTableEntry>,
+    on_sstables: BTreeMap<(SsTableName, Lineage), Arc<Charged<Shadow>>>,
+    /// Of which manifest shards have been told to [`ReadCache::retain`].
+    retained: BTreeMap<ShardId, (Option<Lineage>, ManifestVersion)>,
+    /// Of the last snapshot that was read.
+    masks: Option<(MaskCut, Arc<Masks>)>,
+}
+
+#[derive(Debug, Default)]
+struct SsTableEntry {
+    keys: Cell<SsTableKeys>,
+    probes: AtomicU32,
+}
+
+/// Something whose memory is charged.
+#[derive(Debug)]
+pub(crate) struct Charged<T> {
+    value: T,
+    charge: Charge,
+}
+
+impl<T> Charged<T> {
+    /// Charges `bytes` from now on.
+    pub(crate) fn settle(&self, bytes: u64) {
+        if self.charge.bytes() != bytes {
+            self.charge.set(bytes);
+        }
+    }
+}
+
+impl<T> Deref for Charged<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
 }
 
 impl ReadCache {
     /// Empty; what it will hold is charged to `budget`.
     pub fn new(budget: &Arc<MemoryBudget>) -> Self {
-        Self { entries: Mutex::default(), charge: budget.charge(0), budget: Arc::clone(budget) }
+        Self { entries: Mutex::default(), budget: Arc::clone(budget) }
     }
 
-    /// The keys of a base version; read by the first who asks.
-    pub(crate) async fn base_keys(
+    /// The key index of a base version; opened by the first who asks.
+    pub(crate) async fn lookup(
         &self,
-        table: &LanceTable,
+        table: &Arc<LanceTable>,
         base: &BaseVersion,
         key: &KeySchema,
-    ) -> Result<Arc<BaseKeys>, QueryError> {
+    ) -> Result<Arc<BaseLookup>, QueryError> {
         let version = base.dataset.version_id();
         let cell = {
             let mut entries = self.entries.lock();
@@ -61,16 +107,38 @@ impl ReadCache {
                 Some((cached, cell)) if *cached == version => Arc::clone(cell),
                 // An older version than the cached one: someone reads on with an old snapshot.
                 Some((cached, _)) if *cached > version => Cell::default(),
-                _ => {
-                    entries.on_base.clear();
-                    let cell = Cell::default();
-                    entries.base = Some((version, Arc::clone(&cell)));
-                    cell
-                }
+                _ => Arc::clone(&entries.base.insert((version, Cell::default())).1),
             }
         };
-        let keys = cell.get_or_try_init(|| async { BaseKeys::read(table, base, key).await.map(Arc::new) });
-        keys.await.cloned()
+        let open = || async { BaseLookup::open(table, base, key).await.map(Arc::new) };
+        cell.get_or_try_init(open).await.cloned()
+    }
+
+    /// The shadow that the rows of `newer` cast on the base version of `lookup`; carried over from an earlier
+    /// version where there is one. A reader without a lineage gets one of its own.
+    pub(crate) async fn on_base(
+        &self,
+        snapshot: &ReadSnapshot,
+        lineage: Option<Lineage>,
+        lookup: &BaseLookup,
+        newer: &Arc<Newer>,
+    ) -> Result<Arc<OnBase>, QueryError> {
+        let fresh = || Arc::new(OnBase::new(lookup, &self.budget));
+        let Some(lineage) = lineage else { return Ok(fresh()) };
+        let (place, version) = ((newer.shard, lineage), lookup.base.dataset.version_id());
+        let known = Arc::clone(self.entries.lock().on_base.entry(place).or_insert_with(fresh));
+        if known.version() >= version {
+            return Ok(if known.version() == version { known } else { fresh() });
+        }
+        let _turn = known.turn().lock().await;
+        let now = self.entries.lock().on_base.get(&place).cloned();
+        if let Some(now) = now.filter(|now| now.version() == version) {
+            return Ok(now);
+        }
+        let carried = known.carried(snapshot, lookup, newer).await?;
+        let carried = carried.map_or_else(fresh, Arc::new);
+        self.entries.lock().on_base.insert(place, Arc::clone(&carried));
+        Ok(carried)
     }
 
     /// The keys of an SSTable; read by the first who asks.
@@ -80,76 +148,89 @@ impl ReadCache {
         name: &str,
         files: &SsTableFiles,
         key: &KeySchema,
-    ) -> Result<Arc<SourceKeys>, QueryError> {
-        let cell = self.entries.lock().sstables.entry((shard, name.to_owned())).or_default().clone();
-        Ok(cell.get_or_try_init(|| async { files.keys(key).await.map(Arc::new) }).await.cloned()?)
+    ) -> Result<Arc<SsTableKeys>, QueryError> {
+        let cell = self.entries.lock().sstables.entry((shard, name.to_owned())).or_default().keys.clone();
+        let read = || async {
+            let keys = files.keys(key).await?;
+            let charge = self.budget.charge(keys.bytes());
+            Ok::<_, QueryError>(Arc::new(Charged { value: keys, charge }))
+        };
+        cell.get_or_try_init(read).await.cloned()
     }
 
-    /// The keys of an SSTable, if they were read before.
-    pub(crate) fn known_sstable_keys(&self, shard: ShardId, name: &str) -> Option<Arc<SourceKeys>> {
-        self.entries.lock().sstables.get(&(shard, name.to_owned()))?.get().cloned()
-    }
-
-    /// The shadow that rows of `shard` cast on the base version whose keys are `keys`. A reader that is no
-    /// writer gets one of its own.
-    pub(crate) fn shadow_on_base(
+    /// The keys of an SSTable for a read of a few keys, if they are here or are worth reading by now.
+    pub(crate) async fn sstable_keys_if_worth(
         &self,
         shard: ShardId,
-        writer: Option<Epoch>,
-        keys: &Arc<BaseKeys>,
-    ) -> Arc<Shadow> {
-        let fresh = || Arc::new(Shadow::new(Arc::clone(&keys.keys)));
-        let Some(writer) = writer else { return fresh() };
-        let mut entries = self.entries.lock();
-        let current = entries.base.as_ref().and_then(|(_, cell)| cell.get());
-        if !current.is_some_and(|current| Arc::ptr_eq(current, keys)) {
-            return fresh();
+        name: &str,
+        files: &SsTableFiles,
+        key: &KeySchema,
+    ) -> Result<Option<Arc<SsTableKeys>>, QueryError> {
+        {
+            let mut entries = self.entries.lock();
+            let entry = entries.sstables.entry((shard, name.to_owned())).or_default();
+            if let Some(keys) = entry.keys.get() {
+                return Ok(Some(Arc::clone(keys)));
+            }
+            let probes = entry.probes.fetch_add(1, Ordering::Relaxed);
+            if probes < PROBES_BEFORE_KEYS || self.budget.over() {
+                return Ok(None);
+            }
         }
-        Arc::clone(entries.on_base.entry((shard, writer)).or_insert_with(fresh))
+        self.sstable_keys(shard, name, files, key).await.map(Some)
     }
 
-    /// The shadow that newer rows of `shard` cast on its SSTable `name`, whose keys are `keys`.
+    /// The shadow that newer rows of `shard` cast on its SSTable `name`.
     pub(crate) fn shadow_on_sstable(
         &self,
         shard: ShardId,
-        writer: Option<Epoch>,
+        lineage: Option<Lineage>,
         name: &str,
-        keys: &Arc<SourceKeys>,
-    ) -> Arc<Shadow> {
-        let fresh = || Arc::new(Shadow::new(Arc::clone(keys)));
-        let Some(writer) = writer else { return fresh() };
-        let mut entries = self.entries.lock();
-        let place = ((shard, name.to_owned()), writer);
-        Arc::clone(entries.on_sstables.entry(place).or_insert_with(fresh))
+    ) -> Arc<Charged<Shadow>> {
+        let fresh = || Arc::new(Charged { value: Shadow::default(), charge: self.budget.charge(0) });
+        let Some(lineage) = lineage else { return fresh() };
+        let place = ((shard, name.to_owned()), lineage);
+        Arc::clone(self.entries.lock().on_sstables.entry(place).or_insert_with(fresh))
     }
 
-    /// Forgets SSTables of `shard` that are not among `named`, and shadows of writers before `writer`.
-    pub(crate) fn retain(&self, shard: ShardId, writer: Option<Epoch>, named: &[&str]) {
+    /// Forgets SSTables of `shard` that are not among `named`, which are those of a version of its manifest,
+    /// and what other lineages hid.
+    pub(crate) fn retain(
+        &self,
+        shard: ShardId,
+        lineage: Option<Lineage>,
+        version: ManifestVersion,
+        named: &[&str],
+    ) {
         let mut entries = self.entries.lock();
+        let before = entries.retained.insert(shard, (lineage, version));
+        if before == Some((lineage, version)) {
+            return;
+        }
         let stays = |name: &SsTableName| name.0 != shard || named.contains(&name.1.as_str());
-        let current = |epoch: Epoch| writer.is_none_or(|writer| epoch >= writer);
+        let current = |of: Lineage| lineage.is_none_or(|lineage| of == lineage);
         entries.sstables.retain(|name, _| stays(name));
-        entries.on_sstables.retain(|(name, epoch), _| stays(name) && (name.0 != shard || current(*epoch)));
-        entries.on_base.retain(|(of, epoch), _| *of != shard || current(*epoch));
+        entries.on_sstables.retain(|(name, of), _| stays(name) && (name.0 != shard || current(*of)));
+        entries.on_base.retain(|(id, of), _| *id != shard || current(*of));
     }
 
-    /// Resident bytes.
-    pub fn bytes(&self) -> u64 {
+    /// The masks of the last snapshot that was read, if they were the same.
+    pub(crate) fn masks(&self, cut: &MaskCut) -> Option<Arc<Masks>> {
         let entries = self.entries.lock();
-        let base = entries.base.as_ref().and_then(|(_, cell)| cell.get()).map_or(0, |keys| keys.bytes());
-        let sstables = entries.sstables.values().filter_map(|cell| cell.get()).map(|keys| keys.bytes());
-        let shadows =
-            entries.on_base.values().chain(entries.on_sstables.values()).map(|shadow| shadow.bytes());
-        base + sstables.sum::<u64>() + shadows.sum::<u64>()
+        entries.masks.as_ref().filter(|(known, _)| known == cut).map(|(_, masks)| Arc::clone(masks))
     }
 
-    /// Charges what is held now. Over the budget everything is let go: what can be read again must not keep
-    /// writers waiting for memory (L6). Reads under way keep what they use.
-    pub(crate) fn recharge(&self) {
-        self.charge.set(self.bytes());
+    /// Keeps the masks of a snapshot for the next one.
+    pub(crate) fn keep_masks(&self, cut: MaskCut, masks: &Arc<Masks>) {
+        self.entries.lock().masks = Some((cut, Arc::clone(masks)));
+    }
+
+    /// Over the budget everything is let go: what can be read again must not keep writers waiting for memory
+    /// (L6). Reads under way keep what they use.
+    pub(crate) fn let_go_if_over(&self) {
         if self.budget.over() {
-            *self.entries.lock() = Entries::default();
-            self.charge.set(0);
+            let gone = std::mem::take(&mut *self.entries.lock());
+            drop(gone);
         }
     }
 }

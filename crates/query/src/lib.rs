@@ -1,7 +1,7 @@
 //! Reads for people: scan, get and count over a snapshot of a table, all tiers together.
 //!
 //! Owns: [`ReadSnapshot`], one base version with one view per shard; the plans and operators that read it;
-//! [`ReadCache`], keys of immutable sources and what newer rows hide of them. Does not own: taking the
+//! [`ReadCache`], keys of SSTables, the key index of the base, and what newer rows hide of both. Does not own: taking the
 //! snapshot (`headwater` asks the shards), which rows hide which (`headwater_engine::shadow`), files
 //! (`headwater-lance`). Keeps P4 (newest wins is decided before filter, limit and count), P6 (a snapshot
 //! reads the same for ever) and P13 (a read equals the same read of a plain table holding the live rows).
@@ -9,7 +9,7 @@
 //! A scan is each source minus what newer sources hide of it: the base, then the SSTables ascending, then the
 //! memtables. No keys are compared while rows are read.
 
-mod base_keys;
+mod base;
 mod cache;
 mod count;
 mod error;
@@ -17,6 +17,7 @@ mod exec;
 mod filter;
 mod get;
 mod masks;
+mod newer;
 mod scan;
 mod snapshot;
 

@@ -1,91 +1,121 @@
 //! What of each source newer rows hide, for one snapshot.
 //!
 //! Owns: [`Masks`]. Shadows are caught up to the snapshot's S first, off the caller's thread: the cost is
-//! that of the rows that came since the last read. Does not own: rows an SSTable hides itself (its deletion
-//! vector, its tombstones).
+//! that of the rows that came since the last read, and nothing when none came. Does not own: rows an SSTable
+//! hides itself (its deletion vector, its tombstones).
 
 use std::sync::Arc;
 
-use headwater_engine::memtable::MemtableView;
-use headwater_engine::shadow::{Run, Shadow, SourceKeys};
-use headwater_engine::table::TableError;
-use headwater_format::coord::Seq;
+use futures::future::try_join_all;
+use headwater_engine::shadow::{HiddenRows, Shadow};
+use headwater_format::coord::{Generation, Seq, ShardId};
 use headwater_format::key::KeySchema;
-use headwater_store::env::EnvExt;
 use roaring::RoaringBitmap;
 
-use crate::base_keys::{BaseKeys, BaseRows};
+use crate::base::BaseLookup;
+use crate::cache::{Charged, Lineage};
 use crate::error::QueryError;
+use crate::newer::Newer;
 use crate::snapshot::{ReadSnapshot, ShardSources};
 
 /// Hidden rows of one snapshot's sources.
 #[derive(Debug, Default)]
 pub(crate) struct Masks {
     /// Of the base.
-    pub base: Arc<BaseRows>,
+    pub base: Arc<HiddenRows>,
     /// Of the SSTables, in the order of the snapshot's shards and their SSTables.
     pub sstables: Vec<Vec<Arc<RoaringBitmap>>>,
 }
 
-/// What one shard's shadows are computed from.
+/// What masks depend on: two snapshots with the same have the same masks (P6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MaskCut {
+    base: u64,
+    shards: Vec<(ShardId, Lineage, Seq, Generation, usize)>,
+}
+
+impl MaskCut {
+    /// Of `snapshot`; `None` when a shard's `Seq`s mean nothing to another snapshot.
+    fn of(snapshot: &ReadSnapshot) -> Option<Self> {
+        let shard = |shard: &ShardSources| {
+            let last = shard.sstables.last().map_or(Generation::ZERO, |sstable| sstable.generation);
+            let id = shard.snapshot.shard();
+            Some((id, shard.lineage()?, shard.snapshot.seq(), last, shard.sstables.len()))
+        };
+        let shards = snapshot.shards().iter().map(shard).collect::<Option<_>>()?;
+        Some(Self { base: snapshot.base_version(), shards })
+    }
+}
+
+/// What the masks of one shard's sources are computed from.
 struct Shading {
-    seq: Seq,
-    memtables: Vec<MemtableView>,
-    /// Keys of its SSTables, ascending, with the shadow on each.
-    sstables: Vec<(Arc<SourceKeys>, Arc<Shadow>)>,
-    on_base: Option<Arc<Shadow>>,
+    newer: Arc<Newer>,
+    /// The shadow on each SSTable.
+    shadows: Vec<Arc<Charged<Shadow>>>,
 }
 
 impl Masks {
     /// Of `snapshot`. A table without a key hides nothing.
-    pub(crate) async fn of(snapshot: &ReadSnapshot) -> Result<Self, QueryError> {
+    pub(crate) async fn of(snapshot: &ReadSnapshot) -> Result<Arc<Self>, QueryError> {
         let Some(key) = &snapshot.base().key else {
             let none = |shard: &ShardSources| vec![Arc::default(); shard.sstables.len()];
-            return Ok(Self { base: Arc::default(), sstables: snapshot.shards().iter().map(none).collect() });
+            let sstables = snapshot.shards().iter().map(none).collect();
+            return Ok(Arc::new(Self { base: Arc::default(), sstables }));
         };
-        let base = base_keys(snapshot, key).await?;
-        let mut shadings = Vec::with_capacity(snapshot.shards().len());
-        for shard in snapshot.shards() {
-            shadings.push(Shading::prepare(snapshot, shard, key, base.as_ref()).await?);
+        let cut = MaskCut::of(snapshot);
+        let known = cut.as_ref().and_then(|cut| snapshot.cache().masks(cut));
+        if let Some(known) = known {
+            return Ok(known);
         }
-        let masks = snapshot.env().blocking(move || Self::compute(&shadings, base.as_ref())).await;
-        let masks = masks.map_err(|failed| unavailable(snapshot, &failed))??;
-        snapshot.cache().recharge();
-        Ok(masks)
-    }
-
-    fn compute(shadings: &[Shading], base: Option<&Arc<BaseKeys>>) -> Result<Self, QueryError> {
-        let mut masks = Self::default();
-        let mut hidden = RoaringBitmap::new();
-        for shading in shadings {
-            let (sstables, on_base) = shading.compute()?;
-            masks.sstables.push(sstables);
-            if let Some(on_base) = on_base {
-                hidden |= &*on_base;
-            }
+        let shadings = snapshot.shards().iter().map(|shard| Shading::prepare(snapshot, shard, key));
+        let shadings = Arc::new(try_join_all(shadings).await?);
+        let shaded = Arc::clone(&shadings);
+        let on_sstables = move || shaded.iter().map(Shading::on_sstables).collect::<Result<Vec<_>, _>>();
+        let sstables = snapshot.blocking(on_sstables).await??;
+        let base = on_base(snapshot, key, &shadings).await?;
+        let masks = Arc::new(Self { base, sstables });
+        if let Some(cut) = cut {
+            snapshot.cache().keep_masks(cut, &masks);
         }
-        masks.base = Arc::new(base.map(|base| base.rows(hidden.iter())).unwrap_or_default());
+        snapshot.cache().let_go_if_over();
         Ok(masks)
     }
 
     /// How many rows of the base are hidden.
     pub(crate) fn base_rows(&self) -> u64 {
-        self.base.values().map(RoaringBitmap::len).sum()
+        self.base.rows()
     }
 }
 
-/// The keys of the base, if there is a row that could hide one of its rows.
-async fn base_keys(snapshot: &ReadSnapshot, key: &KeySchema) -> Result<Option<Arc<BaseKeys>>, QueryError> {
-    let base = snapshot.base();
-    let mut fresh = false;
-    for shard in snapshot.shards() {
-        let memtables = shard.memtables(base.mem_wal.compacted(shard.snapshot.shard()))?;
-        fresh |= !shard.sstables.is_empty() || memtables.iter().any(|view| view.rows() > 0);
+/// The rows of the base that any shard hides. Shards have no key in common.
+async fn on_base(
+    snapshot: &ReadSnapshot,
+    key: &KeySchema,
+    shadings: &[Shading],
+) -> Result<Arc<HiddenRows>, QueryError> {
+    let fresh: Vec<&Shading> = shadings.iter().filter(|shading| shading.newer.has_rows()).collect();
+    if fresh.is_empty() || snapshot.base().dataset.fragments().is_empty() {
+        return Ok(Arc::default());
     }
-    if !fresh || base.dataset.fragments().is_empty() {
-        return Ok(None);
+    let lookup = snapshot.cache().lookup(snapshot.table(), snapshot.base(), key).await?;
+    let hidden = fresh.into_iter().map(|shading| of_shard(snapshot, &lookup, &shading.newer));
+    let mut hidden = try_join_all(hidden).await?.into_iter();
+    let mut all = hidden.next().unwrap_or_default();
+    for more in hidden.filter(|more| !more.is_empty()) {
+        Arc::make_mut(&mut all).extend(&more);
     }
-    snapshot.cache().base_keys(snapshot.table(), base, key).await.map(Some)
+    Ok(all)
+}
+
+async fn of_shard(
+    snapshot: &ReadSnapshot,
+    lookup: &Arc<BaseLookup>,
+    newer: &Arc<Newer>,
+) -> Result<Arc<HiddenRows>, QueryError> {
+    let lineage = snapshot.shards().iter().find(|shard| shard.snapshot.shard() == newer.shard);
+    let lineage = lineage.and_then(ShardSources::lineage);
+    let on_base = snapshot.cache().on_base(snapshot, lineage, lookup, newer).await?;
+    on_base.hidden(snapshot, lookup, newer).await
 }
 
 impl Shading {
@@ -93,58 +123,31 @@ impl Shading {
         snapshot: &ReadSnapshot,
         shard: &ShardSources,
         key: &KeySchema,
-        base: Option<&Arc<BaseKeys>>,
     ) -> Result<Self, QueryError> {
-        let (id, writer, cache) = (shard.snapshot.shard(), shard.snapshot.writer(), snapshot.cache());
+        let (id, lineage, cache) = (shard.snapshot.shard(), shard.lineage(), snapshot.cache());
         let names: Vec<&str> = shard.sstables.iter().map(|sstable| sstable.path.as_str()).collect();
-        cache.retain(id, writer, &names);
+        cache.retain(id, lineage, shard.snapshot.manifest().version, &names);
         let files = shard.open(snapshot.table()).await?;
         let keys = names.iter().zip(&files).map(|(name, files)| cache.sstable_keys(id, name, files, key));
-        let keys = futures::future::try_join_all(keys).await?;
-        let shaded = names.iter().zip(keys).map(|(name, keys)| {
-            let shadow = cache.shadow_on_sstable(id, writer, name, &keys);
-            (keys, shadow)
+        let sstables = try_join_all(keys).await?;
+        let shadows = names.iter().map(|name| cache.shadow_on_sstable(id, lineage, name)).collect();
+        let memtables = shard.memtables(snapshot.base().mem_wal.compacted(id))?;
+        let newer = Newer { shard: id, seq: shard.snapshot.seq(), memtables, sstables };
+        Ok(Self { newer: Arc::new(newer), shadows })
+    }
+
+    /// Hidden rows of each SSTable.
+    fn on_sstables(&self) -> Result<Vec<Arc<RoaringBitmap>>, QueryError> {
+        let (runs, seq) = (self.newer.runs(), self.newer.seq);
+        let shadows = self.shadows.iter().zip(&self.newer.sstables).zip(1..);
+        let hidden = shadows.map(|((shadow, keys), place)| {
+            let newer = runs.get(place..).unwrap_or_default();
+            let failed = |error| QueryError::shard(self.newer.shard, error);
+            shadow.catch_up(keys, newer, seq).map_err(failed)?;
+            let hidden = shadow.hidden(seq);
+            shadow.settle(shadow.bytes());
+            Ok(hidden)
         });
-        Ok(Self {
-            seq: shard.snapshot.seq(),
-            memtables: shard.memtables(snapshot.base().mem_wal.compacted(id))?,
-            sstables: shaded.collect(),
-            on_base: base.map(|keys| cache.shadow_on_base(id, writer, keys)),
-        })
+        hidden.collect()
     }
-
-    /// Hidden rows of each SSTable, and of the base.
-    #[expect(clippy::type_complexity, reason = "one tuple, taken apart at once")]
-    fn compute(&self) -> Result<(Vec<Arc<RoaringBitmap>>, Option<Arc<RoaringBitmap>>), QueryError> {
-        let runs = self.runs();
-        let failed = |error: headwater_engine::ShardError| QueryError::execution(error);
-        let mut hidden = Vec::with_capacity(self.sstables.len());
-        for (place, (_, shadow)) in self.sstables.iter().enumerate() {
-            shadow.catch_up(runs.get(place + 1..).unwrap_or_default(), self.seq).map_err(failed)?;
-            hidden.push(shadow.hidden(self.seq));
-        }
-        let Some(shadow) = &self.on_base else { return Ok((hidden, None)) };
-        shadow.catch_up(&runs, self.seq).map_err(failed)?;
-        Ok((hidden, Some(shadow.hidden(self.seq))))
-    }
-
-    /// All rows of the shard in their order. SSTables lie directly below the memtables, one below the other.
-    fn runs(&self) -> Vec<Run<'_>> {
-        let memtables: Vec<Run<'_>> = self.memtables.iter().map(Run::memtable).collect();
-        let mut end = memtables.first().map_or(1, |run| run.order.start);
-        let mut runs = Vec::with_capacity(self.sstables.len() + memtables.len());
-        for (keys, _) in self.sstables.iter().rev() {
-            let run = Run::source(keys, end);
-            end = run.order.start;
-            runs.push(run);
-        }
-        runs.reverse();
-        runs.extend(memtables);
-        runs
-    }
-}
-
-fn unavailable(snapshot: &ReadSnapshot, failed: &impl std::fmt::Display) -> QueryError {
-    let path = snapshot.table().uri().to_owned();
-    TableError::Unavailable { path, reason: failed.to_string() }.into()
 }

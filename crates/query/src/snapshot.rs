@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
+use futures::future::try_join_all;
 use headwater_engine::memtable::MemtableView;
 use headwater_engine::snapshot::ShardSnapshot;
 use headwater_engine::table::TableError;
@@ -15,10 +16,10 @@ use headwater_format::coord::{Generation, Seq, ShardId};
 use headwater_format::schema::schema_difference;
 use headwater_format::shard_manifest::SsTable;
 use headwater_lance::{BaseVersion, LanceTable, SsTableFiles};
-use headwater_store::env::EnvRef;
+use headwater_store::env::{EnvExt, EnvRef};
 use tokio::sync::OnceCell;
 
-use crate::cache::ReadCache;
+use crate::cache::{Lineage, ReadCache};
 use crate::error::QueryError;
 use crate::masks::Masks;
 
@@ -40,11 +41,12 @@ struct Inner {
 }
 
 /// The sources of one shard that are not part of the base.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct ShardSources {
     pub snapshot: ShardSnapshot,
     /// Ascending by generation.
     pub sstables: Vec<SsTable>,
+    files: OnceCell<Vec<Arc<SsTableFiles>>>,
 }
 
 impl ReadSnapshot {
@@ -109,7 +111,30 @@ impl ReadSnapshot {
 
     /// What of each source newer rows hide. Found out once per snapshot.
     pub(crate) async fn masks(&self) -> Result<&Arc<Masks>, QueryError> {
-        self.inner.masks.get_or_try_init(|| async { Masks::of(self).await.map(Arc::new) }).await
+        let found = self.inner.masks.get_or_try_init(|| Masks::of(self)).await;
+        match found {
+            Ok(masks) => Ok(masks),
+            Err(error) => Err(self.explained(error).await),
+        }
+    }
+
+    /// `error`, with the file of the base that is damaged.
+    pub(crate) async fn explained(&self, error: QueryError) -> QueryError {
+        match error {
+            QueryError::Table(error) => self.table().name_damaged(self.base(), error).await.into(),
+            other => other,
+        }
+    }
+
+    /// Runs `work` where it keeps no other task waiting.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, QueryError> {
+        self.env().blocking(work).await.map_err(|failed| {
+            let path = self.table().uri().to_owned();
+            TableError::Unavailable { path, reason: failed.to_string() }.into()
+        })
     }
 }
 
@@ -145,20 +170,34 @@ impl ShardSources {
             }
             expected = expected.next();
         }
-        Ok(Self { snapshot, sstables })
+        Ok(Self { snapshot, sstables, files: OnceCell::new() })
     }
 
     /// The memtables that are not part of the base.
-    pub(crate) fn memtables(&self, compacted: Generation) -> Result<Vec<MemtableView>, QueryError> {
+    pub(crate) fn views(&self, compacted: Generation) -> Result<&[MemtableView], QueryError> {
         let all = self.snapshot.memtables();
         let all = all.map_err(|error| QueryError::shard(self.snapshot.shard(), error))?;
-        Ok(all.iter().filter(|view| view.generation() > compacted).cloned().collect())
+        let first = all.partition_point(|view| view.generation() <= compacted);
+        Ok(all.get(first..).unwrap_or_default())
     }
 
-    /// Its SSTables, open.
+    /// [`Self::views`], to keep.
+    pub(crate) fn memtables(&self, compacted: Generation) -> Result<Vec<MemtableView>, QueryError> {
+        self.views(compacted).map(<[MemtableView]>::to_vec)
+    }
+
+    /// Its SSTables, open. Opened once.
     pub(crate) async fn open(&self, table: &LanceTable) -> Result<Vec<Arc<SsTableFiles>>, QueryError> {
         let shard = self.snapshot.shard();
-        let open = self.sstables.iter().map(|sstable| table.sstable_files(shard, sstable));
-        Ok(futures::future::try_join_all(open).await?)
+        let open = || async {
+            let open = self.sstables.iter().map(|sstable| table.sstable_files(shard, sstable));
+            Ok::<_, QueryError>(try_join_all(open).await?)
+        };
+        self.files.get_or_try_init(open).await.cloned()
+    }
+
+    /// Whose `Seq`s the snapshot has; none when no other snapshot's can be compared with them.
+    pub(crate) fn lineage(&self) -> Option<Lineage> {
+        self.snapshot.writer()
     }
 }

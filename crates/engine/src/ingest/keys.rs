@@ -25,6 +25,17 @@ pub fn batch_keys(key: &KeySchema, batch: &RecordBatch) -> Result<BatchKeys, Inv
     extract(key, batch).map(|(keys, _)| keys)
 }
 
+/// The values that the key column at `place` has in `keys`, which are of a table with this key. `None` when
+/// they are not.
+pub fn key_column(key: &KeySchema, keys: &BatchKeys, place: usize) -> Option<ArrayRef> {
+    match (keys, key.single()) {
+        (BatchKeys::Ints(keys), Some(column)) => column.from_bits(keys.values().iter().copied()),
+        (BatchKeys::Bytes(keys), Some(column)) => column.from_bytes(keys.iter()),
+        (BatchKeys::Bytes(keys), None) => key.decode(place, keys.iter()),
+        _ => None,
+    }
+}
+
 /// Keys of `batch` and their logical bytes.
 pub(super) fn extract(key: &KeySchema, batch: &RecordBatch) -> Result<(BatchKeys, u64), InvalidInput> {
     let mut bytes = 0;

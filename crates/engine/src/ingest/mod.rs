@@ -16,7 +16,7 @@ mod shape;
 mod types;
 
 pub use error::InvalidInput;
-pub use keys::batch_keys;
+pub use keys::{batch_keys, key_column};
 pub use limits::IngestLimits;
 pub use prepared::PreparedBatch;
 pub use shape::Ingest;

@@ -51,13 +51,7 @@ impl KeyIndex {
         mut replaced: impl FnMut(u32, u32) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
         let hash = self.hash;
-        if let KeyLog::Empty = self.log {
-            match keys {
-                BatchKeys::None => {}
-                BatchKeys::Ints(_) => self.log = KeyLog::Ints(IntLog::default()),
-                BatchKeys::Bytes(_) => self.log = KeyLog::Bytes(ByteLog::default()),
-            }
-        }
+        self.take_form(keys);
         match (&mut self.log, keys) {
             (KeyLog::Ints(log), BatchKeys::Ints(keys)) => {
                 for (offset, &key) in (first..).zip(keys.values()) {
@@ -98,6 +92,56 @@ impl KeyIndex {
                     "keys of a batch at row {first} have another form than earlier ones"
                 );
                 Ok(())
+            }
+        }
+    }
+
+    /// Adds the key that `keys` has at `row` under the next number, unless it is here; whether it was not.
+    /// For an index that nothing else is added to: numbers count different keys.
+    ///
+    /// # Errors [`Violation`] as [`Self::add`].
+    pub(crate) fn add_new(&mut self, keys: &BatchKeys, row: usize) -> Result<bool, Violation> {
+        let (hash, number) = (self.hash, self.newest.len() as u32);
+        self.take_form(keys);
+        match (&mut self.log, keys) {
+            (KeyLog::Ints(log), BatchKeys::Ints(keys)) => {
+                let Some(&key) = keys.values().get(row) else { return Ok(false) };
+                let entry = self.newest.entry(
+                    hash.int(key),
+                    |&row| log.get(row) == Some(key),
+                    |&row| hash.int(log.get(row).unwrap_or_default()),
+                );
+                let Entry::Vacant(entry) = entry else { return Ok(false) };
+                entry.insert(number);
+                log.push(key);
+            }
+            (KeyLog::Bytes(log), BatchKeys::Bytes(keys)) => {
+                let (Some(key), Some(exact)) = (keys.value(row), keys.hash(row)) else { return Ok(false) };
+                log.admit(key.len() as u64)?;
+                let entry = self.newest.entry(
+                    hash.settle(exact),
+                    |&row| log.get(row) == Some(key),
+                    |&row| hash.bytes(log.get(row).unwrap_or_default()),
+                );
+                let Entry::Vacant(entry) = entry else { return Ok(false) };
+                entry.insert(number);
+                log.push(key);
+            }
+            (_, keys) => {
+                hold!(P4, keys.is_empty(), "key {number} has another form than those before");
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The first keys decide the form of all.
+    fn take_form(&mut self, keys: &BatchKeys) {
+        if let KeyLog::Empty = self.log {
+            match keys {
+                BatchKeys::None => {}
+                BatchKeys::Ints(_) => self.log = KeyLog::Ints(IntLog::default()),
+                BatchKeys::Bytes(_) => self.log = KeyLog::Bytes(ByteLog::default()),
             }
         }
     }

@@ -98,6 +98,11 @@ impl ByteKeys {
         }
     }
 
+    /// All keys in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.hashes.len()).filter_map(|row| self.value(row))
+    }
+
     /// The hash of `row`'s key under [`KeyHash::Exact`].
     pub(crate) fn hash(&self, row: usize) -> Option<u64> {
         self.hashes.get(row).copied()

@@ -22,7 +22,6 @@ mod view;
 
 pub(crate) use key_index::KeyIndex;
 pub(crate) use keys::KeyHash;
-pub(crate) use marks::Marks;
 
 pub use active::Memtable;
 pub use frozen::FrozenMemtable;

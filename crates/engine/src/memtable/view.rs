@@ -4,6 +4,7 @@
 //! is a few `Arc`s; it stays right while the writer appends, replaces, merges and freezes (P6). Newest-wins
 //! was decided when rows arrived (P4), so no key is compared here, and filters run after it (lance#6929).
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -126,6 +127,12 @@ impl MemtableView {
         self.lookup.read().newest_below(keys, row, self.rows_at(at))
     }
 
+    /// Leaves out of `rows` of `keys` those whose key the memtable has, in or after the view.
+    pub(crate) fn leave_out_known(&self, keys: &BatchKeys, rows: &mut Vec<usize>) {
+        let lookup = self.lookup.read();
+        rows.retain(|row| lookup.newest(keys, *row).is_none());
+    }
+
     /// Whether the row at `offset` is a delete.
     pub fn is_tombstone(&self, offset: RowOffset) -> bool {
         let Some(chunk) = self.chunks.holding(offset.get()) else { return false };
@@ -133,27 +140,31 @@ impl MemtableView {
         chunk.tombstones > 0 && chunk.tombstone_column().is_some_and(|marks| marks.value(row))
     }
 
-    /// The rows at `offsets`, in that order, in the storage schema.
+    /// The rows at `offsets`, in that order, in the storage schema. A single row is not copied.
     ///
     /// # Errors
     /// [`Violation`] for an offset that is not in the view.
     pub fn take(&self, offsets: &[RowOffset]) -> Result<RecordBatch, Violation> {
-        let chunks: Vec<&Arc<Chunk>> = self.chunks.iter().collect();
-        let place = |offset: &RowOffset| {
-            let number = chunks.partition_point(|chunk| chunk.first <= offset.get()).checked_sub(1)?;
-            let row = (offset.get() - chunks.get(number)?.first) as usize;
-            (row < chunks.get(number)?.batch.num_rows()).then_some((number, row))
-        };
         let beyond = |offset: &RowOffset| {
             Violation::new("P13", format!("row {offset} is not in generation {}", self.generation()))
         };
-        let places: Result<Vec<_>, _> =
-            offsets.iter().map(|offset| place(offset).ok_or_else(|| beyond(offset))).collect();
-        let places = places?;
+        let row = |offset: &RowOffset, chunk: &Chunk| (offset.get() - chunk.first) as usize;
+        if let [offset] = offsets {
+            let chunk = self.chunks.holding(offset.get()).ok_or_else(|| beyond(offset))?;
+            return Ok(chunk.batch.slice(row(offset, chunk), 1));
+        }
+        let (mut batches, mut numbers, mut places) = (Vec::new(), BTreeMap::new(), Vec::new());
+        for offset in offsets {
+            let chunk = self.chunks.holding(offset.get()).ok_or_else(|| beyond(offset))?;
+            let number = *numbers.entry(chunk.first).or_insert_with(|| {
+                batches.push(&chunk.batch);
+                batches.len() - 1
+            });
+            places.push((number, row(offset, chunk)));
+        }
         if places.is_empty() {
             return Ok(RecordBatch::new_empty(Arc::clone(&self.shared.schema)));
         }
-        let batches: Vec<&RecordBatch> = chunks.iter().map(|chunk| &chunk.batch).collect();
         interleave_record_batch(&batches, &places)
             .map_err(|error| Violation::new("P13", format!("generation {}: {error}", self.generation())))
     }

@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 
-use headwater_format::coord::Seq;
+use headwater_format::coord::{RowOffset, Seq};
 
 use super::source_keys::SourceKeys;
 use crate::error::ShardError;
-use crate::hold::Violation;
+use crate::hold::{Violation, hold};
 use crate::ingest::InvalidInput;
 use crate::memtable::{BatchKeys, MemtableView};
 
@@ -53,13 +53,15 @@ impl<'a> Run<'a> {
     pub(crate) fn walk(
         &self,
         range: Range<i64>,
-        mut each: impl FnMut(&BatchKeys, Seq, u64),
+        mut each: impl FnMut(&BatchKeys, Seq, u64) -> Result<(), Violation>,
     ) -> Result<(), ShardError> {
         let (from, to) = (range.start.max(self.order.start), range.end.min(self.order.end));
         match self.rows {
             RunRows::Memtable(view) => {
                 let keys = view.keys(seq(from)..seq(to)).map_err(|error| unusable(&error))?;
-                keys.iter().for_each(|(first, keys)| each(keys, *first, 1));
+                for (first, keys) in &keys {
+                    each(keys, *first, 1)?;
+                }
             }
             RunRows::Source(source) => {
                 let row = |at: i64| u32::try_from(at - self.order.start).unwrap_or(u32::MAX);
@@ -68,13 +70,45 @@ impl<'a> Run<'a> {
                 for (part, step) in [(before, 0), (after, 1)].into_iter().filter(|(part, _)| !part.is_empty())
                 {
                     for (first, keys) in source.pieces(row(part.start)..row(part.end)) {
-                        each(&keys, seq(self.order.start + i64::from(first)), step);
+                        each(&keys, seq(self.order.start + i64::from(first)), step)?;
                     }
                 }
             }
         }
         Ok(())
     }
+
+    /// Leaves out of `rows`, which count from the row with Seq `first` of this run, those that replaced an
+    /// older row of the run, where the run knows that.
+    pub(super) fn leave_out_replacing(&self, first: Seq, rows: &mut Vec<usize>) {
+        let RunRows::Memtable(view) = self.rows else { return };
+        let skipped = first.get().saturating_sub(view.first_seq().get());
+        rows.retain(|row| {
+            let offset = u32::try_from(skipped + *row as u64).unwrap_or(u32::MAX);
+            view.predecessor(RowOffset::new(offset)).is_none()
+        });
+    }
+
+    /// Leaves out of `rows` of `keys` those whose key this run has.
+    pub(super) fn leave_out_known(&self, keys: &BatchKeys, rows: &mut Vec<usize>) {
+        match self.rows {
+            RunRows::Memtable(view) => view.leave_out_known(keys, rows),
+            RunRows::Source(source) => rows.retain(|row| source.newest(keys, *row).is_none()),
+        }
+    }
+}
+
+/// The numbers of the rows of `runs` below `through` that follow those below `fed` (none: no row was fed).
+/// `runs` ascend.
+pub(super) fn unaccounted(runs: &[Run<'_>], fed: Option<i64>, through: i64) -> Result<Range<i64>, Violation> {
+    let next = fed.or_else(|| Some(runs.first()?.order.start)).unwrap_or(through);
+    let mut end = next;
+    for run in runs.iter().take_while(|run| run.order.start < through) {
+        let start = run.order.start;
+        hold!(P8, start <= end, "a shadow was fed up to {end}, rows from {start} follow");
+        end = end.max(run.order.end.min(through));
+    }
+    Ok(next..end)
 }
 
 /// A `Seq` as a number in the order of the shard.

@@ -1,97 +1,67 @@
-//! Which rows of a source were replaced, and by which `Seq`.
+//! Which rows of an SSTable were replaced, and by which `Seq`.
 //!
-//! Owns: [`Shadow`]: marks over the rows of one source, fed in `Seq` order. A reader that needs S catches it
-//! up to S first: lag costs time, never rows. Marks are written once, so a reader at an older S reads on
-//! undisturbed (P6).
+//! Owns: [`Shadow`]: the replaced rows of one SSTable, fed in `Seq` order through its key index. A reader that
+//! needs S catches it up to S first: lag costs time, never rows.
 
 use std::sync::Arc;
 
-use headwater_format::coord::{RowOffset, Seq};
+use headwater_format::coord::Seq;
 use parking_lot::Mutex;
 use roaring::RoaringBitmap;
 
-use super::runs::{Run, number};
+use super::replaced::Replaced;
+use super::runs::{Run, number, unaccounted};
 use super::source_keys::SourceKeys;
 use crate::error::ShardError;
-use crate::hold::hold;
-use crate::memtable::{BatchKeys, Marks};
 
-/// The shadow that the rows of one shard cast on one older source.
-#[derive(Debug)]
+/// The shadow that the newer rows of a shard cast on one of its SSTables. Empty at first.
+#[derive(Debug, Default)]
 pub struct Shadow {
-    keys: Arc<SourceKeys>,
-    marks: Marks,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
     /// Rows below this number of the shard's order are accounted for; none at first.
-    fed: Mutex<Option<i64>>,
-    last: Mutex<Option<(Seq, Arc<RoaringBitmap>)>>,
+    fed: Option<i64>,
+    /// Rows by offset.
+    replaced: Replaced,
 }
 
 impl Shadow {
-    /// Nothing is replaced yet.
-    pub fn new(keys: Arc<SourceKeys>) -> Self {
-        let mut marks = Marks::default();
-        marks.grow(keys.rows());
-        Self { keys, marks, fed: Mutex::new(None), last: Mutex::new(None) }
-    }
-
-    /// The keys of the source.
-    pub fn keys(&self) -> &Arc<SourceKeys> {
-        &self.keys
-    }
-
-    /// Accounts for all rows of `runs` below `through`: `runs` are all sources newer than this one, ascending
-    /// and without gaps. Rows accounted for before are skipped, so it costs what is new.
+    /// Accounts for all rows of `runs` below `through`: `runs` are all sources newer than the SSTable, whose
+    /// keys are `keys`, ascending and without gaps. Rows accounted for before are skipped, so it costs what
+    /// is new.
     ///
     /// # Errors
     /// [`ShardError::Internal`] when there is a gap (P8).
-    pub fn catch_up(&self, runs: &[Run<'_>], through: Seq) -> Result<(), ShardError> {
-        let through = number(through);
-        let mut fed = self.fed.lock();
-        let Some(first) = runs.first() else { return Ok(()) };
-        let mut next = fed.unwrap_or(first.order.start);
+    pub fn catch_up(&self, keys: &SourceKeys, runs: &[Run<'_>], through: Seq) -> Result<(), ShardError> {
+        let State { fed, replaced } = &mut *self.state.lock();
+        let new = unaccounted(runs, *fed, number(through))?;
         for run in runs {
-            let (start, end) = (run.order.start, run.order.end.min(through));
-            let follows = start <= next || next >= through;
-            hold!(P8, follows, "a shadow was fed up to {next}, rows from {start} follow");
-            run.walk(next..end, |keys, first, step| self.mark(keys, first, step))?;
-            next = next.max(end);
+            run.walk(new.clone(), |newer, first, step| {
+                for row in 0..newer.len() {
+                    // Older rows of the key were replaced inside the generation.
+                    if let Some(older) = keys.newest(newer, row) {
+                        replaced.add(u64::from(older.get()), first.plus(row as u64 * step))?;
+                    }
+                }
+                Ok(())
+            })?;
         }
-        *fed = Some(next);
+        if !runs.is_empty() {
+            *fed = Some(new.end);
+        }
         Ok(())
     }
 
-    fn mark(&self, keys: &BatchKeys, first: Seq, step: u64) {
-        for row in 0..keys.len() {
-            let by = first.plus(row as u64 * step);
-            for replaced in self.keys.all(keys, row) {
-                if !self.marks.supersede(replaced.get(), by) {
-                    // The others were replaced together with it.
-                    break;
-                }
-            }
-        }
-    }
-
-    /// The rows replaced below `at`, for a shadow that was caught up to `at`.
+    /// Offsets of the rows replaced below `at`, for a shadow that was caught up to `at`.
     pub fn hidden(&self, at: Seq) -> Arc<RoaringBitmap> {
-        if let Some((seq, hidden)) = &*self.last.lock()
-            && *seq == at
-        {
-            return Arc::clone(hidden);
-        }
-        let hidden: Arc<RoaringBitmap> = Arc::new(self.marks.replaced_before(self.keys.rows(), at).collect());
-        *self.last.lock() = Some((at, Arc::clone(&hidden)));
-        hidden
+        self.state.lock().replaced.at(at).fragment(0).cloned().unwrap_or_default()
     }
 
-    /// Whether `row` was replaced below `at`, for a shadow that was caught up to `at`.
-    pub fn hides(&self, row: RowOffset, at: Seq) -> bool {
-        self.marks.superseded_by(row.get()) < at
-    }
-
-    /// Resident bytes, the keys not among them.
+    /// Resident bytes.
     pub fn bytes(&self) -> u64 {
-        self.marks.bytes()
-            + self.last.lock().as_ref().map_or(0, |(_, hidden)| hidden.serialized_size() as u64)
+        self.state.lock().replaced.bytes()
     }
 }

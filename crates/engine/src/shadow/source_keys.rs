@@ -8,17 +8,15 @@ use std::ops::Range;
 use headwater_format::coord::RowOffset;
 
 use crate::hold::{Violation, hold};
-use crate::memtable::{BatchKeys, KeyHash, KeyIndex, Marks};
+use crate::memtable::{BatchKeys, KeyHash, KeyIndex};
 
 /// Rows handed on at once when one source shades another.
 const RUN_ROWS: u32 = 64 << 10;
 
-/// Which rows have which key, exactly. Built once, never changed.
+/// Which row is the last with a key, exactly: it has replaced those before it. Built once, never changed.
 #[derive(Debug)]
 pub struct SourceKeys {
     keys: KeyIndex,
-    /// Older rows of the same key, where they are rows of their own.
-    duplicates: Option<Marks>,
     rows: u32,
 }
 
@@ -28,40 +26,24 @@ pub struct SourceKeysBuilder {
     built: SourceKeys,
 }
 
+impl Default for SourceKeysBuilder {
+    fn default() -> Self {
+        Self { built: SourceKeys { keys: KeyIndex::new(KeyHash::default()), rows: 0 } }
+    }
+}
+
 impl SourceKeysBuilder {
-    /// For a source in which the last row of a key has replaced the others: an SSTable.
-    pub fn newest_wins() -> Self {
-        Self::new(None)
-    }
-
-    /// For a source in which all rows of a key count until a newer source replaces them together: the base.
-    pub fn with_duplicates() -> Self {
-        Self::new(Some(Marks::default()))
-    }
-
-    fn new(duplicates: Option<Marks>) -> Self {
-        Self { built: SourceKeys { keys: KeyIndex::new(KeyHash::default()), duplicates, rows: 0 } }
-    }
-
     /// The keys of the next rows.
     ///
     /// # Errors
     /// [`Violation`] when there are more rows than numbers, or keys change their form.
     pub fn push(&mut self, keys: &BatchKeys) -> Result<(), Violation> {
-        let SourceKeys { keys: index, duplicates, rows } = &mut self.built;
+        let SourceKeys { keys: index, rows } = &mut self.built;
         let end = u32::try_from(keys.len()).ok().and_then(|more| rows.checked_add(more));
         let Some(end) = end.filter(|end| *end < u32::MAX) else {
             return Err(Violation::new("P4", format!("{} keys do not fit after {rows}", keys.len())));
         };
-        if let Some(duplicates) = duplicates {
-            duplicates.grow(end);
-        }
-        index.add(*rows, keys, |row, older| {
-            if let Some(duplicates) = duplicates {
-                duplicates.set_predecessor(row, older);
-            }
-            Ok(())
-        })?;
+        index.add(*rows, keys, |_, _| Ok(()))?;
         *rows = end;
         Ok(())
     }
@@ -83,13 +65,6 @@ impl SourceKeys {
         self.keys.newest(keys, row)
     }
 
-    /// All rows that count and have the key that `keys` has at `row`, newest first.
-    pub fn all(&self, keys: &BatchKeys, row: usize) -> impl Iterator<Item = RowOffset> + '_ {
-        std::iter::successors(self.newest(keys, row), |found| {
-            self.duplicates.as_ref()?.predecessor(found.get())
-        })
-    }
-
     /// The keys of the rows in `range`, in pieces, each with the number of its first row.
     pub(crate) fn pieces(&self, range: Range<u32>) -> impl Iterator<Item = (u32, BatchKeys)> + '_ {
         let (start, end) = (range.start, range.end.min(self.rows));
@@ -99,7 +74,7 @@ impl SourceKeys {
 
     /// Resident bytes.
     pub fn bytes(&self) -> u64 {
-        self.keys.bytes() + self.duplicates.as_ref().map_or(0, Marks::bytes)
+        self.keys.bytes()
     }
 
     /// Checks that there are as many keys as the source has rows (P9: a key sidecar has every row).

@@ -193,6 +193,22 @@ fn row() -> impl Strategy<Value = Row> {
 
 proptest! {
     #[test]
+    fn encoded_keys_give_their_values_back(rows in prop::collection::vec(row(), 0..20)) {
+        let (key, batch) = four_columns(&rows);
+        let encoded = key.encode(&batch).unwrap();
+        for (place, column) in batch.columns().iter().enumerate() {
+            prop_assert_eq!(&key.decode(place, encoded.iter().flatten()).unwrap(), column);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_encoded_key_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..8)) {
+        // Too short for four columns whatever they are.
+        let (key, _) = four_columns(&[]);
+        prop_assert!(key.decode(3, [bytes.as_slice()]).is_none());
+    }
+
+    #[test]
     fn encoded_keys_order_and_differ_as_the_keys_do(rows in prop::collection::vec(row(), 2..20)) {
         let (key, batch) = four_columns(&rows);
         let encoded: BinaryArray = key.encode(&batch).unwrap();

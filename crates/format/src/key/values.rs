@@ -17,11 +17,11 @@ use arrow_array::{
 
 use super::KeyType;
 
-const NOT_NULL: u8 = 0x01;
-const ZERO: u8 = 0x00;
-const ZERO_ESCAPE: u8 = 0xFF;
+pub(super) const NOT_NULL: u8 = 0x01;
+pub(super) const ZERO: u8 = 0x00;
+pub(super) const ZERO_ESCAPE: u8 = 0xFF;
 const TEXT_END: u8 = 0xFF;
-const SIGN: u64 = 1 << 63;
+pub(super) const SIGN: u64 = 1 << 63;
 
 pub(super) enum KeyValues<'a> {
     Signed { values: Vec<i64>, width: usize },

@@ -22,7 +22,7 @@ use crate::support::{Home, options, text};
 
 /// Which kind of key a table has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Int64,
     UInt64,
     Int16,
@@ -32,7 +32,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn key_fields(self) -> Vec<Field> {
+    pub(crate) fn key_fields(self) -> Vec<Field> {
         let one = |of| vec![Field::new("k", of, false)];
         match self {
             Self::Int64 => one(DataType::Int64),
@@ -46,18 +46,18 @@ impl Kind {
         }
     }
 
-    fn key_names(self) -> Vec<String> {
+    pub(crate) fn key_names(self) -> Vec<String> {
         self.key_fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    fn schema(self) -> SchemaRef {
+    pub(crate) fn schema(self) -> SchemaRef {
         let mut fields = self.key_fields();
         fields.push(Field::new("n", DataType::Int64, true));
         fields.push(Field::new("name", DataType::Utf8, true));
         Arc::new(Schema::new(fields))
     }
 
-    fn key_columns(self, keys: &[i64]) -> Vec<ArrayRef> {
+    pub(crate) fn key_columns(self, keys: &[i64]) -> Vec<ArrayRef> {
         let text = |keys: &[i64]| -> ArrayRef {
             Arc::new(StringArray::from_iter_values(keys.iter().map(|key| format!("key-{key}"))))
         };
@@ -79,11 +79,11 @@ impl Kind {
         }
     }
 
-    fn keys(self, keys: &[i64]) -> RecordBatch {
+    pub(crate) fn keys(self, keys: &[i64]) -> RecordBatch {
         RecordBatch::try_new(Arc::new(Schema::new(self.key_fields())), self.key_columns(keys)).unwrap()
     }
 
-    fn rows(self, rows: &[(i64, Option<i64>)]) -> RecordBatch {
+    pub(crate) fn rows(self, rows: &[(i64, Option<i64>)]) -> RecordBatch {
         let keys: Vec<i64> = rows.iter().map(|(key, _)| *key).collect();
         let mut columns = self.key_columns(&keys);
         columns.push(Arc::new(Int64Array::from_iter(rows.iter().map(|(_, n)| *n))));
@@ -95,10 +95,10 @@ impl Kind {
 }
 
 /// What the rows must be: value by key.
-type Model = BTreeMap<i64, Option<i64>>;
+pub(crate) type Model = BTreeMap<i64, Option<i64>>;
 
 /// The value column and the name of rows, sorted.
-fn contents(batches: &[RecordBatch]) -> Vec<(Option<i64>, Option<String>)> {
+pub(crate) fn contents(batches: &[RecordBatch]) -> Vec<(Option<i64>, Option<String>)> {
     let mut rows = Vec::new();
     for batch in batches {
         let n = batch.column_by_name("n").unwrap().as_primitive::<Int64Type>();
@@ -111,7 +111,7 @@ fn contents(batches: &[RecordBatch]) -> Vec<(Option<i64>, Option<String>)> {
     rows
 }
 
-fn of_model<'a>(
+pub(crate) fn of_model<'a>(
     rows: impl Iterator<Item = (&'a i64, &'a Option<i64>)>,
 ) -> Vec<(Option<i64>, Option<String>)> {
     let mut rows: Vec<_> = rows.map(|(key, n)| (*n, n.map(|n| format!("{key}:{n}")))).collect();
@@ -119,7 +119,7 @@ fn of_model<'a>(
     rows
 }
 
-async fn scan(snapshot: &ReadSnapshot, request: &ScanRequest) -> Vec<RecordBatch> {
+pub(crate) async fn scan(snapshot: &ReadSnapshot, request: &ScanRequest) -> Vec<RecordBatch> {
     snapshot.scan(request).await.unwrap().try_collect().await.unwrap()
 }
 
@@ -128,7 +128,7 @@ fn filtered(filter: &str) -> ScanRequest {
 }
 
 /// Every kind of read, against the model.
-async fn check(kind: Kind, snapshot: &ReadSnapshot, model: &Model, context: &str) {
+pub(crate) async fn check(kind: Kind, snapshot: &ReadSnapshot, model: &Model, context: &str) {
     let all = scan(snapshot, &ScanRequest::default()).await;
     assert_eq!(contents(&all), of_model(model.iter()), "scan, {context}");
     assert_eq!(snapshot.count(None).await.unwrap(), model.len() as u64, "count, {context}");

@@ -15,7 +15,7 @@ use arrow_select::take::take_record_batch;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, future};
 use headwater_engine::ingest::batch_keys;
-use headwater_engine::shadow::{SourceKeys, SourceKeysBuilder};
+use headwater_engine::shadow::{SourceKeys, SourceKeysBuilder, unmarked};
 use headwater_engine::table::TableError;
 use headwater_format::coord::RowOffset;
 use headwater_format::key::KeySchema;
@@ -69,7 +69,7 @@ impl SsTableFiles {
     pub async fn keys(&self, key: &KeySchema) -> Result<SourceKeys, TableError> {
         let names: Vec<&str> = key.columns().iter().map(|column| column.name.as_str()).collect();
         let mut batches = self.start(ReadBatchParams::RangeFull, &self.part(&names)?).await?;
-        let mut builder = SourceKeysBuilder::newest_wins();
+        let mut builder = SourceKeysBuilder::default();
         let wrong = |reason: String| corrupt(&self.layout, reason);
         while let Some(batch) = batches.try_next().await? {
             let keys = batch_keys(key, &batch).map_err(|error| wrong(error.to_string()))?;
@@ -133,14 +133,13 @@ impl SsTableFiles {
     ) -> Result<RecordBatch, TableError> {
         let wrong = |error: arrow_schema::ArrowError| corrupt(&self.layout, error.to_string());
         let rows = batch.num_rows() as u32;
-        let hidden = gone.range_cardinality(first..first.saturating_add(rows));
-        let kept = if hidden == 0 {
-            batch.clone()
-        } else {
-            let kept: BooleanArray = (first..first + rows).map(|row| Some(!gone.contains(row))).collect();
-            filter_record_batch(batch, &kept).map_err(wrong)?
-        };
-        retype_batch(&kept, schema).map_err(wrong)
+        match unmarked(gone, first..first.saturating_add(rows)) {
+            None => retype_batch(batch, schema).map_err(wrong),
+            Some(kept) => {
+                let kept = filter_record_batch(batch, &BooleanArray::new(kept, None)).map_err(wrong)?;
+                retype_batch(&kept, schema).map_err(wrong)
+            }
+        }
     }
 
     /// Batches without columns, for a read that needs none.

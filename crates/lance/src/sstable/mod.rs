@@ -14,6 +14,7 @@
 //! table's `TableIo`.
 
 mod attempts;
+mod bloom;
 mod cache;
 mod columns;
 mod layout;

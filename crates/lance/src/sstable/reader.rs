@@ -1,9 +1,8 @@
 //! Reading an SSTable: rows by offset, rows by key, the newest row of each key.
 //!
 //! Owns: [`SsTableFiles`], an open SSTable. Reads the files at their own paths below the table, through the
-//! table's own object store; no URI is derived (P16, lance#6713, lance#7735). Does not trust the bloom
-//! filter: those the reference writes give false negatives for most key types, and the sidecar answers
-//! exactly.
+//! table's own object store; no URI is derived (P16, lance#6713, lance#7735). Keys are looked up in the
+//! sidecar, which answers exactly.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,7 +15,9 @@ use arrow_select::take::take_record_batch;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
+use headwater_engine::shadow::unmarked;
 use headwater_engine::table::{SsTableReader, TableError};
+use headwater_format::bloom::Bloom;
 use headwater_format::coord::RowOffset;
 use headwater_format::key::KeySchema;
 use headwater_format::schema::schema_difference;
@@ -63,7 +64,7 @@ pub(crate) struct OpenFiles<'a> {
 pub struct SsTableFiles {
     pub(super) layout: Layout,
     pub(super) schema: Arc<TableSchema>,
-    store: Arc<ObjectStore>,
+    pub(super) store: Arc<ObjectStore>,
     pub(super) data: DataFile,
     file: FileReader,
     /// As its manifest has it: field ids and what each column is called.
@@ -74,6 +75,7 @@ pub struct SsTableFiles {
     sidecar: Option<Sidecar>,
     pub(super) physical_rows: u64,
     pub(super) tombstones: OnceCell<Arc<RoaringBitmap>>,
+    pub(super) bloom: OnceCell<Option<Bloom>>,
 }
 
 impl SsTableFiles {
@@ -116,6 +118,7 @@ impl SsTableFiles {
             sidecar,
             physical_rows,
             tombstones: OnceCell::new(),
+            bloom: OnceCell::new(),
         })
     }
 
@@ -232,9 +235,11 @@ impl SsTableReader for SsTableFiles {
         for batch in batches {
             let end = u32::try_from(batch.num_rows()).ok().and_then(|rows| start.checked_add(rows));
             let end = end.ok_or_else(|| corrupt(&self.layout, "more rows than offsets".to_owned()))?;
-            let kept: BooleanArray = (start..end).map(|row| Some(!self.replaced.contains(row))).collect();
-            let rows =
-                filter_record_batch(&batch, &kept).map_err(|error| error::of_arrow("scanning", &error))?;
+            let rows = match unmarked(&self.replaced, start..end) {
+                None => batch,
+                Some(kept) => filter_record_batch(&batch, &BooleanArray::new(kept, None))
+                    .map_err(|error| error::of_arrow("scanning", &error))?,
+            };
             if rows.num_rows() > 0 {
                 live.push(self.in_storage_schema(&rows)?);
             }

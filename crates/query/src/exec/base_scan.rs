@@ -16,14 +16,13 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream,
 };
 use futures::{StreamExt, TryStreamExt, future, stream};
+use headwater_engine::shadow::HiddenRows;
 use headwater_engine::table::TableError;
 use headwater_lance::{BaseVersion, LanceTable, retype_batch};
 use lance::dataset::scanner::Scanner;
 use lance_core::ROW_ADDR;
-use roaring::RoaringBitmap;
 
 use super::properties::one_partition;
-use crate::base_keys::BaseRows;
 use crate::error::QueryError;
 
 /// Some columns of the base's rows. Lance filters, through its indexes where it has them; hidden rows are
@@ -33,7 +32,7 @@ pub(crate) struct BaseScanExec {
     table: Arc<LanceTable>,
     base: BaseVersion,
     filter: Option<Expr>,
-    hidden: Arc<BaseRows>,
+    hidden: Arc<HiddenRows>,
     properties: Arc<PlanProperties>,
 }
 
@@ -44,7 +43,7 @@ impl BaseScanExec {
         base: BaseVersion,
         schema: SchemaRef,
         filter: Option<Expr>,
-        hidden: Arc<BaseRows>,
+        hidden: Arc<HiddenRows>,
     ) -> Self {
         Self { table, base, filter, hidden, properties: one_partition(schema) }
     }
@@ -67,8 +66,8 @@ impl BaseScanExec {
 
 impl DisplayAs for BaseScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hidden: u64 = self.hidden.values().map(RoaringBitmap::len).sum();
-        write!(f, "BaseScanExec: version={}, hidden={hidden}", self.base.dataset.version_id())?;
+        let (version, hidden) = (self.base.dataset.version_id(), self.hidden.rows());
+        write!(f, "BaseScanExec: version={version}, hidden={hidden}")?;
         match &self.filter {
             Some(filter) => write!(f, ", filter={filter}"),
             None => Ok(()),
@@ -98,14 +97,19 @@ impl ExecutionPlan for BaseScanExec {
         if self.base.dataset.fragments().is_empty() {
             return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::empty())));
         }
-        let explain = {
-            let table = Arc::clone(&self.table);
-            move |error| DataFusionError::from(QueryError::Table(table.base_error(error)))
-        };
-        let scanner = self.scanner().map_err(&explain)?;
+        let scanner = self.scanner();
+        let scanner = scanner.map_err(|error| QueryError::Table(self.table.base_error(error)))?;
         let (hidden, out, table) = (Arc::clone(&self.hidden), Arc::clone(&schema), Arc::clone(&self.table));
+        let (explains, base) = (Arc::clone(&self.table), self.base.clone());
         let rows = stream::once(async move { scanner.try_into_stream().await }).try_flatten();
-        let rows = rows.map_err(explain).map(move |batch| {
+        let rows = rows.or_else(move |error| {
+            let (table, base) = (Arc::clone(&explains), base.clone());
+            async move {
+                let error = table.name_damaged(&base, table.base_error(error)).await;
+                Err(DataFusionError::from(QueryError::Table(error)))
+            }
+        });
+        let rows = rows.map(move |batch| {
             shown(&batch?, &hidden, &out).map_err(|error| {
                 let (path, reason) = (table.uri().to_owned(), error.to_string());
                 QueryError::Table(TableError::Corrupt { path, reason }).into()
@@ -117,38 +121,15 @@ impl ExecutionPlan for BaseScanExec {
 }
 
 /// `batch` without hidden rows, with the columns of `schema`.
-fn shown(batch: &RecordBatch, hidden: &BaseRows, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+fn shown(batch: &RecordBatch, hidden: &HiddenRows, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     if hidden.is_empty() {
         return retype_batch(batch, schema);
     }
     let addresses = batch.column_by_name(ROW_ADDR).and_then(|column| column.as_primitive_opt::<UInt64Type>());
     let addresses = addresses
         .ok_or_else(|| ArrowError::SchemaError("a scan came back without row addresses".to_owned()))?;
-    let kept = kept(addresses.values(), hidden);
-    match kept {
+    match hidden.kept(addresses.values()) {
         None => retype_batch(batch, schema),
-        Some(kept) => retype_batch(&filter_record_batch(batch, &kept)?, schema),
+        Some(kept) => retype_batch(&filter_record_batch(batch, &BooleanArray::new(kept, None))?, schema),
     }
-}
-
-/// Which of the rows at `addresses` are not hidden; none when that is all of them.
-fn kept(addresses: &[u64], hidden: &BaseRows) -> Option<BooleanArray> {
-    let mut fragment: Option<(u32, Option<&RoaringBitmap>)> = None;
-    let mut every = true;
-    let mut keep = |address: &u64| {
-        let (id, offset) = ((*address >> 32) as u32, *address as u32);
-        let rows = match fragment {
-            Some((known, rows)) if known == id => rows,
-            _ => {
-                let rows = hidden.get(&id);
-                fragment = Some((id, rows));
-                rows
-            }
-        };
-        let keep = !rows.is_some_and(|rows| rows.contains(offset));
-        every &= keep;
-        keep
-    };
-    let kept: BooleanArray = addresses.iter().map(|address| Some(keep(address))).collect();
-    (!every).then_some(kept)
 }
