@@ -85,6 +85,23 @@ async fn a_base_file_that_was_cut_short_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn reading_a_base_file_that_was_cut_or_emptied_names_it() {
+    for part in [0, 2] {
+        let home = Home::new();
+        table(&home).await;
+        let file = only(&home.path().join("data"));
+        let bytes = fs::read(&file).unwrap();
+        fs::write(&file, &bytes[..bytes.len() * part / 4]).unwrap();
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let errors = errors(&home).await;
+        assert!(!errors.is_empty());
+        for error in errors {
+            assert!(is_corrupt(&error, &name) && !error.is_retryable(), "{error}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_empty_sidecar_is_corrupt_by_name() {
     for name in ["page_lookup.lance", "page_data.lance"] {
         let home = Home::new();

@@ -5,6 +5,7 @@
 
 mod adoption;
 mod bad_storage;
+mod base_reads;
 mod complete;
 mod damaged_reads;
 mod disk_full;

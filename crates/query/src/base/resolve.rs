@@ -6,11 +6,10 @@
 use arrow_array::RecordBatch;
 use headwater_engine::ingest::{batch_keys, key_column};
 use headwater_engine::memtable::BatchKeys;
-use headwater_engine::shadow::FreshKeys;
+use headwater_engine::shadow::{FreshKeys, Resolution, are_selective, choose_resolution};
 use headwater_format::coord::Seq;
 use roaring::RoaringBitmap;
 
-use super::choose::{Resolution, are_selective, choose_resolution};
 use super::lookup::BaseLookup;
 use crate::error::QueryError;
 
@@ -35,7 +34,7 @@ impl BaseLookup {
             Resolution::Index => self.candidates_of(&fresh.keys(0..fresh.len() as u32), &covered).await?,
             Resolution::Pass => None,
         };
-        let mut add = |rows: &RecordBatch, addresses: &[u64]| {
+        let mut add = |rows: &RecordBatch, addresses: &[u64]| -> Result<(), QueryError> {
             let keys = self.keys(rows)?;
             let of_row = |(row, address): (usize, &u64)| Some((*address, fresh.first(&keys, row)?));
             found.extend(addresses.iter().enumerate().filter_map(of_row));
