@@ -55,8 +55,8 @@ impl BaseShadow {
         Ok(Some(Tail { keys: FreshKeys::of(runs, &order)?, order }))
     }
 
-    /// Takes what was found for `tail`: addresses of all rows of the base that have one of its keys, each with
-    /// [`FreshKeys::first`] of it.
+    /// Takes what was found for `tail`: addresses of all rows of the base that have one of its keys, each
+    /// with [`FreshKeys::first`] of it.
     ///
     /// # Errors
     /// [`ShardError::Internal`] when it is not what follows (P8).

@@ -1,7 +1,7 @@
 //! Which rows of an SSTable were replaced, and by which `Seq`.
 //!
-//! Owns: [`Shadow`]: the replaced rows of one SSTable, fed in `Seq` order through its key index. A reader that
-//! needs S catches it up to S first: lag costs time, never rows.
+//! Owns: [`Shadow`]: the replaced rows of one SSTable, fed in `Seq` order through its key index. A reader
+//! that needs S catches it up to S first: lag costs time, never rows.
 
 use std::sync::Arc;
 

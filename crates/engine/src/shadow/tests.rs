@@ -138,7 +138,8 @@ proptest! {
         catch_up(&shadow, &old, &runs, Seq::new(1 + fed));
 
         let gone = |row: u64| deleted.contains(&(row & 0xffff_ffff));
-        let new: BTreeMap<u64, u64> = base_rows(&appended).into_iter().map(|(r, k)| (r | 9 << 32, k)).collect();
+        let new = base_rows(&appended).into_iter().map(|(row, key)| (row | 9 << 32, key));
+        let new: BTreeMap<u64, u64> = new.collect();
         let mut both: BTreeMap<u64, u64> = old.into_iter().filter(|(row, _)| !gone(*row)).collect();
         let carried = shadow.carried(&runs, |row| !gone(row));
         // A shadow that was never fed has nothing to carry.

@@ -1,7 +1,7 @@
 //! Looking for keys in one source.
 //!
-//! Owns: what a memtable, an SSTable and the base answer to keys. Each takes the keys it has out of those that
-//! are still open, tombstones included.
+//! Owns: what a memtable, an SSTable and the base answer to keys. Each takes the keys it has out of those
+//! that are still open, tombstones included.
 
 use std::sync::Arc;
 
