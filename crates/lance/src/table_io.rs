@@ -6,6 +6,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use headwater_engine::memtable::FrozenMemtable;
 use headwater_engine::table::{BaseTable, SsTableReader, TableError, TableIo, WrittenSsTable};
 use headwater_format::coord::ShardId;
@@ -140,18 +142,21 @@ impl LanceTable {
 
     /// `error` of a read of a base version, with the data file that is damaged where one can be told by its
     /// size.
-    pub async fn name_damaged(&self, base: &BaseVersion, error: TableError) -> TableError {
-        let TableError::Corrupt { path, .. } = &error else { return error };
-        if *path != self.uri {
-            return error;
-        }
-        let damaged = self.check_data(&base.dataset).await.ok();
-        match damaged.and_then(|found| found.into_iter().next()) {
-            Some(FileFinding { path, found, .. }) => {
-                TableError::Corrupt { path: format!("{}/{path}", self.uri), reason: found }
+    pub fn name_damaged<'a>(&'a self, base: &'a BaseVersion, error: TableError) -> BoxFuture<'a, TableError> {
+        async move {
+            let is_whole_base = matches!(&error, TableError::Corrupt { path, .. } if *path == self.uri);
+            if !is_whole_base {
+                return error;
             }
-            None => error,
+            let damaged = self.check_data(&base.dataset).await.ok();
+            match damaged.and_then(|found| found.into_iter().next()) {
+                Some(FileFinding { path, found, .. }) => {
+                    TableError::Corrupt { path: format!("{}/{path}", self.uri), reason: found }
+                }
+                None => error,
+            }
         }
+        .boxed()
     }
 }
 

@@ -25,7 +25,7 @@ use lance::Dataset;
 use lance::dataset::builder::DatasetBuilder;
 use lance::index::DatasetIndexExt;
 use lance_io::ReadBatchParams;
-use lance_table::format::IndexMetadata;
+use lance_table::format::{DataFile, IndexMetadata};
 use lance_table::system_index::mem_wal::{MemWalIndexDetails, load_mem_wal_index_details};
 use roaring::RoaringBitmap;
 
@@ -491,11 +491,10 @@ impl LanceTable {
 
     /// Every data file that a version of the base names is there, with the size it records.
     pub(crate) async fn check_data(&self, dataset: &Dataset) -> Result<Vec<FileFinding>, TableError> {
-        let fragments = dataset.fragments();
         // Files of a shallow clone lie in another table.
-        let files =
-            fragments.iter().flat_map(|fragment| &fragment.files).filter(|file| file.base_id.is_none());
-        let checked = futures::stream::iter(files).map(|file| async move {
+        let files = dataset.fragments().iter().flat_map(|fragment| &fragment.files);
+        let files: Vec<DataFile> = files.filter(|file| file.base_id.is_none()).cloned().collect();
+        let checked = futures::stream::iter(files).map(|file: DataFile| async move {
             let path = format!("{DATA}/{}", file.path);
             let place =
                 file.path.split('/').fold(self.base.clone().join(DATA), |above, part| above.join(part));
