@@ -44,7 +44,7 @@ fn wrapped<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError 
 fn own_cause(error: &(dyn StdError + 'static)) -> Option<Storage> {
     use lance_core::Error as E;
     if let Some(store) = error.downcast_ref::<object_store::Error>() {
-        return object_store_cause(store);
+        return Some(object_store_cause(store));
     }
     if let Some(io) = error.downcast_ref::<std::io::Error>() {
         return io_cause(io);
@@ -55,10 +55,9 @@ fn own_cause(error: &(dyn StdError + 'static)) -> Option<Storage> {
     }
 }
 
-/// `None` when a file ended before it should: that is the file's doing.
-fn object_store_cause(error: &object_store::Error) -> Option<Storage> {
+fn object_store_cause(error: &object_store::Error) -> Storage {
     use object_store::Error as E;
-    Some(match error {
+    match error {
         E::NotFound { .. } => Storage::NotFound,
         E::PermissionDenied { .. }
         | E::Unauthenticated { .. }
@@ -70,16 +69,8 @@ fn object_store_cause(error: &object_store::Error) -> Option<Storage> {
             tracing::info!(%error, "no credentials");
             Storage::Failed(NO_CREDENTIALS.to_owned())
         }
-        _ if ends_early(error) => return None,
         _ => Storage::Failed(said(error)),
-    })
-}
-
-/// Whether a file was found to be shorter than what names it says.
-fn ends_early(error: &(dyn StdError + 'static)) -> bool {
-    let io = error.downcast_ref::<std::io::Error>();
-    io.is_some_and(|io| io.kind() == std::io::ErrorKind::UnexpectedEof)
-        || wrapped(error).or_else(|| error.source()).is_some_and(ends_early)
+    }
 }
 
 /// What is said where the store has no credentials.
@@ -186,14 +177,6 @@ pub(crate) fn of_table(path: &str, error: lance_core::Error) -> TableError {
         }
         _ => TableError::invalid(format!("{path}: {}", said(error))),
     }
-}
-
-/// An error while a version of the base that is open is read: a file that ends early is damaged.
-pub(crate) fn of_base(path: &str, error: lance_core::Error) -> TableError {
-    if storage_cause(&error).is_none() && ends_early(&error) {
-        return TableError::Corrupt { path: path.to_owned(), reason: said(&error) };
-    }
-    of_table(path, error)
 }
 
 /// An error while reading an immutable file below a table: what is not storage's doing is the file's fault.

@@ -22,6 +22,9 @@ use crate::sstable::{self, Layout, OpenFiles, SsTableFiles};
 use crate::table::{BaseVersion, LanceTable};
 use crate::verify::FileFinding;
 
+/// Data files whose sizes are looked at to explain an error.
+const FILES_OF_AN_ERROR: usize = 1024;
+
 impl LanceTable {
     /// The open SSTable, from the cache or from storage.
     ///
@@ -130,7 +133,7 @@ impl LanceTable {
     /// What Lance said while the base was read, in the words of the table seam.
     pub fn base_error(&self, error: lance_core::Error) -> TableError {
         let said = error.to_string();
-        match error::of_base(&self.uri, error) {
+        match error::of_table(&self.uri, error) {
             // The version was open, so it is a file of it that is gone, not the table.
             TableError::NotFound { path } => TableError::Corrupt {
                 path,
@@ -144,11 +147,14 @@ impl LanceTable {
     /// size.
     pub fn name_damaged<'a>(&'a self, base: &'a BaseVersion, error: TableError) -> BoxFuture<'a, TableError> {
         async move {
-            let is_whole_base = matches!(&error, TableError::Corrupt { path, .. } if *path == self.uri);
-            if !is_whole_base {
+            // Storage that does not answer and a range that a file does not have look alike.
+            let (TableError::Corrupt { path, .. } | TableError::Unavailable { path, .. }) = &error else {
+                return error;
+            };
+            if *path != self.uri {
                 return error;
             }
-            let damaged = self.check_data(&base.dataset).await.ok();
+            let damaged = self.check_data(&base.dataset, FILES_OF_AN_ERROR).await.ok();
             match damaged.and_then(|found| found.into_iter().next()) {
                 Some(FileFinding { path, found, .. }) => {
                     TableError::Corrupt { path: format!("{}/{path}", self.uri), reason: found }

@@ -489,11 +489,16 @@ impl LanceTable {
         Ok(check)
     }
 
-    /// Every data file that a version of the base names is there, with the size it records.
-    pub(crate) async fn check_data(&self, dataset: &Dataset) -> Result<Vec<FileFinding>, TableError> {
+    /// Every data file that a version of the base names is there, with the size it records. Looks at `most`
+    /// files at most.
+    pub(crate) async fn check_data(
+        &self,
+        dataset: &Dataset,
+        most: usize,
+    ) -> Result<Vec<FileFinding>, TableError> {
         // Files of a shallow clone lie in another table.
         let files = dataset.fragments().iter().flat_map(|fragment| &fragment.files);
-        let files: Vec<DataFile> = files.filter(|file| file.base_id.is_none()).cloned().collect();
+        let files: Vec<DataFile> = files.filter(|file| file.base_id.is_none()).take(most).cloned().collect();
         let checked = futures::stream::iter(files).map(|file: DataFile| async move {
             let path = format!("{DATA}/{}", file.path);
             let place =
@@ -523,7 +528,7 @@ impl LanceTable {
     /// What storage said.
     pub async fn check_indexes(&self) -> Result<(Vec<KeyIndexCoverage>, Vec<FileFinding>), TableError> {
         let (dataset, schema) = self.refresh().await?;
-        let mut findings = self.check_data(&dataset).await?;
+        let mut findings = self.check_data(&dataset, usize::MAX).await?;
         let indexes = dataset.load_indices().await.map_err(|error| self.base_error(error))?;
         if let Some(details) = self.details(&dataset).await? {
             findings.extend(recorded_indexes(&details, &indexes));
