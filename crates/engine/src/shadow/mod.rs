@@ -3,9 +3,9 @@
 //! Owns: [`SourceKeys`], the exact key index of an SSTable; [`Shadow`], which of its rows were replaced, and
 //! when; [`BaseShadow`], the same for the base, whose keys are not held; [`FreshKeys`], what has to be looked
 //! for there, and [`choose_resolution`], how; [`Run`], newer rows in `Seq` order; [`HiddenRows`], a mask.
-//! Does not own: reading keys from storage (`headwater-query` brings them), memtables' own marks (`memtable`).
-//! Keeps P4 (keys are compared exactly, the first successor stays), P6 (a mask at S is the same whenever it
-//! is asked for) and P8 (runs are fed without gaps).
+//! Does not own: reading keys from storage (`headwater-query` brings them), memtables' own marks
+//! (`memtable`). Keeps P4 (keys are compared exactly, the first successor stays), P6 (a mask at S is the same
+//! whenever it is asked for) and P8 (runs are fed without gaps).
 
 mod base_shadow;
 mod choose;
