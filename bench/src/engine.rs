@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use arrow_array::{RecordBatch, RecordBatchIterator};
-use headwater::{Connection, MemoryBudget, OpenOptions, ShardSettings, Sharding, Table};
+use headwater::{Connection, MemoryBudget, OpenOptions, ShardSettings, Sharding, Table, WalCompression};
 use lance::Dataset;
 use lance::dataset::builder::DatasetBuilder;
 use lance::dataset::mem_wal::{DatasetMemWalExt, ShardWriter, ShardWriterConfig};
@@ -23,8 +23,8 @@ const PLENTY_OF_BYTES: u64 = 1 << 40;
 /// The reference's writer names its shard; ours derives the id.
 const REFERENCE_SHARD: Uuid = Uuid::from_u128(0x6f1c_0b52_7d2e_4a3b_9c4d_5e6f_7081_92a3);
 
-/// Ours without lingering, its default.
-pub const OURS: Engine = Engine::Ours { linger_ms: 0 };
+/// Ours at its default settings.
+pub const OURS: Engine = Engine::Ours { linger_ms: 0, compression: WalCompression::Lz4 };
 /// The reference at its best setting: a WAL flush interval of 1 ms, the least it takes.
 pub const BEST: Engine = Engine::Reference { interval_ms: 1 };
 /// The reference at its default interval.
@@ -37,6 +37,8 @@ pub enum Engine {
     Ours {
         /// `wal.linger_ms`.
         linger_ms: u64,
+        /// `wal.compression`.
+        compression: WalCompression,
     },
     /// The reference.
     Reference {
@@ -67,11 +69,17 @@ impl Limits {
 }
 
 impl Engine {
+    /// Ours, which waits for company that long.
+    pub const fn lingering(linger_ms: u64) -> Self {
+        Self::Ours { linger_ms, compression: WalCompression::Lz4 }
+    }
+
     /// How tables and JSON name it.
     pub fn name(self) -> String {
         match self {
-            Self::Ours { linger_ms: 0 } => "headwater".to_owned(),
-            Self::Ours { linger_ms } => format!("headwater, linger {linger_ms} ms"),
+            OURS => "headwater".to_owned(),
+            Self::Ours { linger_ms: 0, compression } => format!("headwater, entries {compression:?}"),
+            Self::Ours { linger_ms, .. } => format!("headwater, linger {linger_ms} ms"),
             Self::Reference { interval_ms: 100 } => "reference, defaults".to_owned(),
             Self::Reference { interval_ms } => format!("reference, interval {interval_ms} ms"),
         }
@@ -80,9 +88,9 @@ impl Engine {
     /// Makes the table; nobody writes to it yet.
     pub async fn create_table(self, place: &Place, limits: Limits) -> Result<Opened> {
         match self {
-            Self::Ours { linger_ms } => {
+            Self::Ours { linger_ms, compression } => {
                 let (schema, key) = (data::schema(), [data::KEY.to_owned()]);
-                let options = our_options(place, limits, linger_ms);
+                let options = our_options(place, limits, linger_ms, compression);
                 let table = Table::create(&place.uri(), &schema, &key, &Sharding::Unsharded, options).await?;
                 Ok(Opened::Ours(Box::new(table)))
             }
@@ -94,8 +102,8 @@ impl Engine {
     pub async fn open_table(self, place: &Place, limits: Limits) -> Result<Opened> {
         let uri = place.uri();
         match self {
-            Self::Ours { linger_ms } => {
-                let table = Table::open(&uri, our_options(place, limits, linger_ms)).await?;
+            Self::Ours { linger_ms, compression } => {
+                let table = Table::open(&uri, our_options(place, limits, linger_ms, compression)).await?;
                 Ok(Opened::Ours(Box::new(table)))
             }
             Self::Reference { .. } => {
@@ -147,9 +155,10 @@ impl Engine {
     }
 }
 
-fn our_options(place: &Place, limits: Limits, linger_ms: u64) -> OpenOptions {
+fn our_options(place: &Place, limits: Limits, linger_ms: u64, compression: WalCompression) -> OpenOptions {
     let mut settings = ShardSettings::default();
     settings.wal.linger_ms = linger_ms;
+    settings.wal.compression = compression;
     let mut options = OpenOptions::default();
     if let Limits::Raised { rows, .. } = limits {
         let rows = u32::try_from(rows).unwrap_or(u32::MAX - 1);

@@ -66,12 +66,14 @@ enum Workload {
     M1,
     /// PUTs and bytes per acknowledged MiB.
     Q2,
+    /// Compression of WAL entries.
+    Wal,
     /// All of them.
     All,
 }
 
 impl Workload {
-    const EACH: [Self; 7] = [Self::W1, Self::W2, Self::W3, Self::W4, Self::W5, Self::M1, Self::Q2];
+    const EACH: [Self; 8] = [Self::W1, Self::W2, Self::W3, Self::W4, Self::W5, Self::M1, Self::Q2, Self::Wal];
 
     async fn run(self, bench: &mut Bench) -> Result<()> {
         match self {
@@ -82,6 +84,7 @@ impl Workload {
             Self::W5 => workloads::w5::run(bench).await,
             Self::M1 => workloads::m1::run(bench).await,
             Self::Q2 => workloads::q2::run(bench).await,
+            Self::Wal => workloads::compression::run(bench).await,
             Self::All => Ok(()),
         }
     }

@@ -15,6 +15,8 @@ pub const MIN_ENTRY_BYTES: u64 = 1024;
 pub const MAX_ENTRY_BYTES: u64 = 1 << 30;
 /// The largest `wal.linger_ms`: a minute-long put is a mistake.
 pub const MAX_LINGER_MS: u64 = 10_000;
+/// The largest `wal.company_percent`.
+pub const MAX_COMPANY_PERCENT: u64 = 100;
 
 /// Everything that can be set for a shard. Every field has a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,9 +73,12 @@ pub struct WalSettings {
     /// Milliseconds to wait for company before an entry is written while no PUT is in flight. 0 = none; about
     /// 5 for cloud stores trades latency for fewer PUTs.
     pub linger_ms: u64,
+    /// Percent of the time a PUT took that the next one waits, 5 ms at most, for the clients just answered to
+    /// come back; it goes out as soon as all are there. Less than a millisecond is not waited. 0 = never.
+    pub company_percent: u32,
     /// Compression of the bodies.
     pub compression: WalCompression,
-    /// How many entries are fetched at once on recovery.
+    /// How many entries are fetched at once on recovery, at most; fewer when they are large.
     pub replay_parallelism: usize,
 }
 
@@ -82,8 +87,9 @@ impl Default for WalSettings {
         Self {
             max_entry_bytes: 16 << 20,
             linger_ms: 0,
+            company_percent: 10,
             compression: WalCompression::default(),
-            replay_parallelism: 32,
+            replay_parallelism: 128,
         }
     }
 }
@@ -208,6 +214,7 @@ impl ShardSettings {
         at_least("wal.max_entry_bytes", self.wal.max_entry_bytes, MIN_ENTRY_BYTES)?;
         at_most("wal.max_entry_bytes", self.wal.max_entry_bytes, MAX_ENTRY_BYTES)?;
         at_most("wal.linger_ms", self.wal.linger_ms, MAX_LINGER_MS)?;
+        at_most("wal.company_percent", u64::from(self.wal.company_percent), MAX_COMPANY_PERCENT)?;
         at_least("wal.replay_parallelism", self.wal.replay_parallelism as u64, 1)
     }
 }

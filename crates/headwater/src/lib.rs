@@ -43,7 +43,7 @@ pub use ticket::{TableAck, TableTicket};
 
 pub use headwater_engine::budget::MemoryBudget;
 pub use headwater_engine::error::ShardError;
-pub use headwater_engine::settings::ShardSettings;
+pub use headwater_engine::settings::{ShardSettings, WalCompression};
 pub use headwater_engine::shard::{Ack, ShardStats, ShardStatus};
 pub use headwater_engine::snapshot::{ReadLevel, ShardSnapshot};
 pub use headwater_engine::table::TableError;

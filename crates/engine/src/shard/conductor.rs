@@ -22,6 +22,7 @@ use crate::shard::context::Context;
 use crate::shard::event::{Event, PutRequest, Written};
 use crate::shard::failure::{failed_append, stopped_by};
 use crate::shard::flushing::Flushing;
+use crate::shard::gather::Gather;
 use crate::shard::handle::Seal;
 use crate::shard::logging;
 use crate::shard::state::{Phase, Shared};
@@ -49,13 +50,12 @@ pub(super) struct Conductor {
     encoding: bool,
     encoded: Option<(Group, Bytes)>,
     writing: bool,
-    lingering: bool,
+    gather: Gather,
     pub(super) flushing: Flushing,
     closing: Vec<oneshot::Sender<Result<(), ShardError>>>,
     finished: bool,
     wal_task: TaskSlot,
     encode_task: TaskSlot,
-    linger_timer: TaskSlot,
     age_timer: TaskSlot,
     /// When the manifest was last looked at while writing.
     looked: Duration,
@@ -88,13 +88,12 @@ impl Conductor {
             encoding: false,
             encoded: None,
             writing: false,
-            lingering: false,
+            gather: Gather::default(),
             flushing: Flushing::default(),
             closing: Vec::new(),
             finished: false,
             wal_task: TaskSlot::default(),
             encode_task: TaskSlot::default(),
-            linger_timer: TaskSlot::default(),
             age_timer: TaskSlot::default(),
             looked: Duration::ZERO,
             looking: false,
@@ -155,7 +154,11 @@ impl Conductor {
             Event::RetryFlush => self.on_retry_flush(),
             Event::Aged(generation) => self.on_aged(generation),
             Event::Lingered => {
-                self.lingering = false;
+                self.gather.lingered();
+                Ok(())
+            }
+            Event::Gathered => {
+                self.gather.gathered();
                 Ok(())
             }
             Event::Looked(found) => self.on_looked(found),
@@ -221,7 +224,7 @@ impl Conductor {
             put = self.acknowledge_early(put, rows_in_generation);
         }
         if self.queue.is_empty() {
-            self.start_linger();
+            self.gather.linger(self.ctx.env(), &self.ctx.settings.wal, &self.outbox);
         }
         self.queue.push(put);
         if first_row {
@@ -246,9 +249,11 @@ impl Conductor {
         let waiting = self.queue.bytes();
         let max = self.ctx.settings.wal.max_entry_bytes;
         let busy = self.encoding || self.encoded.is_some() || self.queue.is_empty();
-        let gathering = (self.writing && waiting < ENCODE_AHEAD_BYTES.min(max))
-            || (self.lingering && waiting < max && self.closing.is_empty());
-        if busy || gathering {
+        let joining = self.writing && waiting < ENCODE_AHEAD_BYTES.min(max);
+        if busy || joining {
+            return Ok(());
+        }
+        if waiting < max && self.closing.is_empty() && self.gather.waits(self.queue.len()) {
             return Ok(());
         }
         let Some(group) = self.queue.next_group(max) else { return Ok(()) };
@@ -322,7 +327,12 @@ impl Conductor {
             self.stop_with(group, error);
             return Ok(());
         }
+        let company = group.puts.len() + self.queue.len();
         group.acknowledge(position);
+        if self.encoded.is_none() && !self.encoding {
+            let took = self.ctx.now().saturating_sub(began);
+            self.gather.expect(self.ctx.env(), &self.ctx.settings.wal, &self.outbox, took, company);
+        }
         self.look_for_a_successor();
         self.freeze_if_full(Incoming::default())
     }
@@ -507,18 +517,6 @@ impl Conductor {
         });
     }
 
-    fn start_linger(&mut self) {
-        if self.ctx.settings.wal.linger_ms == 0 {
-            return;
-        }
-        self.lingering = true;
-        let slept = self.ctx.env().sleep(Duration::from_millis(self.ctx.settings.wal.linger_ms));
-        self.linger_timer.run(self.ctx.env(), "linger timer", &self.outbox, async move {
-            slept.await;
-            Event::Lingered
-        });
-    }
-
     pub(super) fn fenced(&self, theirs: Epoch) -> ShardError {
         ShardError::Fenced { shard: self.ctx.shard, ours: self.ctx.epoch, theirs }
     }
@@ -552,15 +550,10 @@ impl Conductor {
         self.shared.announce_stopped();
         logging::stopped(self.ctx.shard, self.ctx.epoch, &cause);
         let stopped = stopped_by(self.ctx.shard, &cause);
-        for task in [
-            &mut self.wal_task,
-            &mut self.encode_task,
-            &mut self.linger_timer,
-            &mut self.age_timer,
-            &mut self.look_task,
-        ] {
+        for task in [&mut self.wal_task, &mut self.encode_task, &mut self.age_timer, &mut self.look_task] {
             task.clear();
         }
+        self.gather.stop();
         self.flushing.stop(&stopped);
         // Before anybody is told, so that who learns of the failure finds the memory free.
         drop(released);

@@ -66,6 +66,8 @@ pub(super) enum Event {
     Aged(Generation),
     /// The linger of the first waiting put is over.
     Lingered,
+    /// Clients that were just answered have had their time to come back.
+    Gathered,
     /// The manifest was looked at while writing: a larger epoch than ours, if there is one, or why it could
     /// not be read.
     Looked(Result<Option<Epoch>, ShardError>),

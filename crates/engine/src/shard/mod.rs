@@ -14,6 +14,7 @@ mod context;
 mod event;
 mod failure;
 mod flushing;
+mod gather;
 mod handle;
 mod indexer;
 mod logging;

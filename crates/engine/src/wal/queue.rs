@@ -113,6 +113,11 @@ impl Queue {
         self.bytes
     }
 
+    /// How many puts wait.
+    pub fn len(&self) -> usize {
+        self.puts.len()
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.puts.is_empty()

@@ -79,5 +79,6 @@ fn settings(rng: &mut SmallRng, limit: Limit) -> ShardSettings {
     settings.backpressure.max_frozen = rng.random_range(1..6);
     settings.reads.epoch_confirm_ms = rng.random_range(50..4_000);
     settings.reads.snapshot_max_age_ms = rng.random_range(1_000..60_000);
+    settings.wal.company_percent = [0, 10, 100].get(rng.random_range(0..3)).copied().unwrap_or(0);
     settings
 }
