@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use headwater::{Connection, MemoryBudget, OpenOptions, ShardSettings, Sharding, Table, WalCompression};
 use lance::Dataset;
@@ -98,21 +98,30 @@ impl Engine {
         }
     }
 
-    /// Opens the table that is there; nobody writes to it yet.
-    pub async fn open_table(self, place: &Place, limits: Limits) -> Result<Opened> {
-        let uri = place.uri();
+    /// Gives the plain Lance table that is there a write tier; nobody writes to it yet.
+    pub async fn init_table(self, place: &Place, limits: Limits) -> Result<Opened> {
         match self {
             Self::Ours { linger_ms, compression } => {
-                let table = Table::open(&uri, our_options(place, limits, linger_ms, compression)).await?;
+                let options = our_options(place, limits, linger_ms, compression);
+                let table = Table::init(&place.uri(), &[], &Sharding::Unsharded, options).await?;
                 Ok(Opened::Ours(Box::new(table)))
             }
             Self::Reference { .. } => {
-                let mut builder = DatasetBuilder::from_uri(&uri);
-                if let Some(params) = place.store_params() {
-                    builder = builder.with_store_params(params);
-                }
-                Ok(Opened::Reference(Box::new(builder.load().await?)))
+                let mut dataset = open_lance(place).await?;
+                init_reference(&mut dataset).await?;
+                Ok(Opened::Reference(Box::new(dataset)))
             }
+        }
+    }
+
+    /// Opens the table that is there; nobody writes to it yet.
+    pub async fn open_table(self, place: &Place, limits: Limits) -> Result<Opened> {
+        match self {
+            Self::Ours { linger_ms } => {
+                let table = Table::open(&place.uri(), our_options(place, limits, linger_ms)).await?;
+                Ok(Opened::Ours(Box::new(table)))
+            }
+            Self::Reference { .. } => Ok(Opened::Reference(Box::new(open_lance(place).await?))),
         }
     }
 
@@ -182,9 +191,22 @@ async fn create_reference(place: &Place) -> Result<Dataset> {
     let no_rows = RecordBatchIterator::new([], data::marked_schema());
     let uri = place.uri();
     let mut dataset = Dataset::write(no_rows, uri.as_str(), Some(params)).await?;
+    init_reference(&mut dataset).await?;
+    Ok(dataset)
+}
+
+async fn init_reference(dataset: &mut Dataset) -> Result<()> {
     let none: Vec<String> = Vec::new();
     dataset.initialize_mem_wal().unsharded().maintained_indexes(none).execute().await?;
-    Ok(dataset)
+    Ok(())
+}
+
+async fn open_lance(place: &Place) -> Result<Dataset> {
+    let mut builder = DatasetBuilder::from_uri(&place.uri());
+    if let Some(params) = place.store_params() {
+        builder = builder.with_store_params(params);
+    }
+    Ok(builder.load().await?)
 }
 
 /// A table somebody opened and nobody writes to.
@@ -200,10 +222,7 @@ pub enum Writer {
     /// By Headwater.
     Ours(Box<Table>),
     /// By the reference, with the table it was opened from.
-    Reference(
-        Box<ShardWriter>,
-        #[expect(dead_code, reason = "the writer's table stays open with it")] Box<Dataset>,
-    ),
+    Reference(Box<ShardWriter>, Box<Dataset>),
 }
 
 impl Writer {
@@ -244,6 +263,22 @@ impl Writer {
         match self {
             Self::Ours(table) => table.stats().shards.values().map(|shard| shard.memtable_bytes).sum(),
             Self::Reference(writer, _) => writer.memory().retained_bytes() as u64,
+        }
+    }
+
+    /// Our table, for reading it.
+    pub fn table(&self) -> Result<&Table> {
+        match self {
+            Self::Ours(table) => Ok(table.as_ref()),
+            Self::Reference(..) => bail!("the reference wrote this table"),
+        }
+    }
+
+    /// The reference's writer and table, for reading them.
+    pub fn reference(&self) -> Result<(&ShardWriter, &Dataset)> {
+        match self {
+            Self::Ours(_) => bail!("the reference did not write this table"),
+            Self::Reference(writer, dataset) => Ok((writer.as_ref(), dataset.as_ref())),
         }
     }
 
