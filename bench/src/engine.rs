@@ -117,8 +117,9 @@ impl Engine {
     /// Opens the table that is there; nobody writes to it yet.
     pub async fn open_table(self, place: &Place, limits: Limits) -> Result<Opened> {
         match self {
-            Self::Ours { linger_ms } => {
-                let table = Table::open(&place.uri(), our_options(place, limits, linger_ms)).await?;
+            Self::Ours { linger_ms, compression } => {
+                let options = our_options(place, limits, linger_ms, compression);
+                let table = Table::open(&place.uri(), options).await?;
                 Ok(Opened::Ours(Box::new(table)))
             }
             Self::Reference { .. } => Ok(Opened::Reference(Box::new(open_lance(place).await?))),
