@@ -24,7 +24,7 @@ const PLENTY_OF_BYTES: u64 = 1 << 40;
 const REFERENCE_SHARD: Uuid = Uuid::from_u128(0x6f1c_0b52_7d2e_4a3b_9c4d_5e6f_7081_92a3);
 
 /// Ours at its default settings.
-pub const OURS: Engine = Engine::Ours { linger_ms: 0, compression: WalCompression::Lz4 };
+pub const OURS: Engine = Engine::Ours { linger_ms: 0, compression: WalCompression::Auto };
 /// The reference at its best setting: a WAL flush interval of 1 ms, the least it takes.
 pub const BEST: Engine = Engine::Reference { interval_ms: 1 };
 /// The reference at its default interval.
@@ -71,7 +71,7 @@ impl Limits {
 impl Engine {
     /// Ours, which waits for company that long.
     pub const fn lingering(linger_ms: u64) -> Self {
-        Self::Ours { linger_ms, compression: WalCompression::Lz4 }
+        Self::Ours { linger_ms, compression: WalCompression::Auto }
     }
 
     /// How tables and JSON name it.

@@ -74,7 +74,8 @@ pub struct WalSettings {
     /// 5 for cloud stores trades latency for fewer PUTs.
     pub linger_ms: u64,
     /// Percent of the time a PUT took that the next one waits, 5 ms at most, for the clients just answered to
-    /// come back; it goes out as soon as all are there. Less than a millisecond is not waited. 0 = never.
+    /// come back; it goes out as soon as all are there. Where that is less than a millisecond, it waits until
+    /// tasks that are ready have run. 0 = never.
     pub company_percent: u32,
     /// Compression of the bodies.
     pub compression: WalCompression,
@@ -98,21 +99,36 @@ impl Default for WalSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WalCompression {
+    /// None on local disk, where compressing costs more time than the bytes; zstd elsewhere, where every byte
+    /// travels twice. `docs/performance.md` has the figures.
+    #[default]
+    Auto,
     /// As it is.
     None,
     /// Fast.
-    #[default]
     Lz4,
     /// Small.
     Zstd,
 }
 
+impl WalCompression {
+    /// What it comes to for a table on local disk, or elsewhere.
+    #[must_use]
+    pub fn resolved(self, on_local_disk: bool) -> Self {
+        match self {
+            Self::Auto if on_local_disk => Self::None,
+            Self::Auto => Self::Zstd,
+            chosen => chosen,
+        }
+    }
+}
+
 impl From<WalCompression> for headwater_format::wal_entry::Compression {
     fn from(compression: WalCompression) -> Self {
-        match compression {
+        match compression.resolved(false) {
             WalCompression::None => Self::None,
             WalCompression::Lz4 => Self::Lz4,
-            WalCompression::Zstd => Self::Zstd,
+            WalCompression::Zstd | WalCompression::Auto => Self::Zstd,
         }
     }
 }

@@ -132,8 +132,9 @@ impl Table {
     }
 
     fn assemble(lance: Arc<LanceTable>, mem_wal: MemWal, options: OpenOptions) -> Result<Self, Error> {
-        let settings =
+        let mut settings =
             writer_defaults::apply(options.settings.clone(), &options.given, &mem_wal.writer_defaults)?;
+        settings.wal.compression = settings.wal.compression.resolved(lance.on_local_disk());
         let router = Router::new(lance.uri(), lance.schema(), mem_wal.sharding.clone());
         let (env, budget) = (options.env(), options.memory());
         let reads = Arc::new(ReadCache::new(&budget));

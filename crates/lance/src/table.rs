@@ -126,6 +126,7 @@ pub struct LanceTable {
     pub(crate) sstable_cache: LanceCache,
     pub(crate) recorded: RecordedValues,
     pub(crate) failed_attempts: FailedAttempts,
+    on_local_disk: bool,
     /// The table's directory, when writes must be synced.
     synced_root: Option<PathBuf>,
     opened: Arc<TableSchema>,
@@ -220,6 +221,7 @@ impl LanceTable {
             sstable_cache: LanceCache::with_capacity(SSTABLE_CACHE_BYTES),
             recorded: RecordedValues::default(),
             failed_attempts: FailedAttempts::default(),
+            on_local_disk: local_dir.is_some(),
             synced_root: local_dir.filter(|_| options.fsync),
             opened: schema,
             newest: Mutex::new(newest),
@@ -229,6 +231,11 @@ impl LanceTable {
     /// Where the table is: as given, without trailing slashes and empty query.
     pub fn uri(&self) -> &str {
         &self.uri
+    }
+
+    /// Whether it lies on a disk of this machine.
+    pub fn on_local_disk(&self) -> bool {
+        self.on_local_disk
     }
 
     /// The base's schema when it was opened: fields carry `lance:field_id` and key markers, no `_tombstone`.

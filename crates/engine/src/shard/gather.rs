@@ -3,9 +3,11 @@
 //! Owns: [`Gather`] and its two timers. A linger (`wal.linger_ms`, off by default) waits after the first put of
 //! an entry. Company is waited for after a PUT: clients it just answered come back together, and without a
 //! moment's patience half of them would miss the next PUT and wait a whole one. The moment is a small part of
-//! what the PUT took, so on a local disk it is none, and it ends when all of them are there. Does not own: how
-//! much goes into an entry (`wal::queue`).
+//! what the PUT took, a few turns of the scheduler where that is less than timers can tell, and it ends when
+//! all of them are there. Does not own: how much goes into an entry (`wal::queue`).
 
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 use headwater_store::env::EnvRef;
@@ -19,6 +21,8 @@ use crate::shard::task_slot::TaskSlot;
 const MOST: Duration = Duration::from_millis(5);
 /// Timers are no finer.
 const LEAST: Duration = Duration::from_millis(1);
+/// Turns of the scheduler that let every client that was woken put again.
+const TURNS: u32 = 4;
 
 /// What the next entry waits for.
 #[derive(Debug, Default)]
@@ -53,11 +57,17 @@ impl Gather {
         took: Duration,
         puts: usize,
     ) {
-        let Some(wait) = patience(took, settings.company_percent) else { return };
+        // A lone client whose put nobody waited with: whoever comes next goes at once.
+        if settings.company_percent == 0 || puts < 2 {
+            return;
+        }
         self.company = Some(puts);
-        let slept = env.sleep(wait);
+        let slept = patience(took, settings.company_percent).map(|wait| env.sleep(wait));
         self.company_timer.run(env, "company timer", outbox, async move {
-            slept.await;
+            match slept {
+                Some(slept) => slept.await,
+                None => turns(TURNS).await,
+            }
             Event::Gathered
         });
     }
@@ -89,11 +99,23 @@ impl Gather {
     }
 }
 
-/// How long clients that were answered after `took` may take to come back; none when that is not worth a
-/// timer.
+/// How long clients that were answered after `took` may take to come back; none when no timer tells so little.
 fn patience(took: Duration, percent: u32) -> Option<Duration> {
     let wait = (took.saturating_mul(percent) / 100).min(MOST);
     (wait >= LEAST).then_some(wait)
+}
+
+/// Lets whoever is ready run first, so often.
+async fn turns(mut left: u32) {
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(());
+        }
+        left -= 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 #[cfg(test)]
@@ -101,11 +123,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patience_is_a_part_of_the_put_and_none_on_a_fast_disk() {
+    fn patience_is_a_part_of_the_put_and_no_timer_on_a_fast_disk() {
         let ms = Duration::from_millis;
         assert_eq!(patience(ms(20), 10), Some(ms(2)));
         assert_eq!(patience(ms(300), 10), Some(ms(5)));
         assert_eq!(patience(ms(9), 10), None);
-        assert_eq!(patience(ms(300), 0), None);
     }
 }
