@@ -4,6 +4,7 @@
 //! type. Does not own: reading files ([`crate::input`]). Called by `get` and `delete`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
 use arrow_cast::{CastOptions, cast_with_options};
@@ -56,13 +57,14 @@ fn of_file(file: &str, key: &SchemaRef) -> Result<KeyBatches<'static>, Failure> 
         schema: key.clone(),
         format: Some(FileFormat::Ndjson),
         batch_rows: FILE_KEYS,
+        batch_wait: Duration::MAX,
         skip_rows: 0,
         csv_delimiter: b',',
     };
-    let chunks = input::start(sources, reading).map_err(|error| Failure::io("the reading thread", &error))?;
-    let batches = stream::unfold(chunks, |mut chunks| async move {
-        let chunk = chunks.recv().await?;
-        Some((chunk.map(|chunk| chunk.rows).map_err(Failure::from), chunks))
+    let rows = input::start(sources, reading).map_err(|error| Failure::io("the reading thread", &error))?;
+    let batches = stream::unfold(rows, |mut rows| async move {
+        let chunk = rows.next().await?;
+        Some((chunk.map(|chunk| chunk.rows).map_err(Failure::from), rows))
     });
     Ok(batches.boxed_local())
 }
