@@ -259,16 +259,29 @@ async fn read_table_manifest(open: &OpenFiles<'_>, layout: &Layout) -> Result<Ma
     Ok(manifest)
 }
 
+/// How the columns of the SSTable at `layout` differ from the base's, if they do. Reads its manifest only.
+///
+/// # Errors
+/// What storage said.
+pub(crate) async fn column_difference(
+    open: &OpenFiles<'_>,
+    layout: &Layout,
+) -> Result<Option<String>, TableError> {
+    Ok(difference(open, layout, &read_table_manifest(open, layout).await?))
+}
+
+fn difference(open: &OpenFiles<'_>, layout: &Layout, manifest: &Manifest) -> Option<String> {
+    let difference = schema_difference(&open.schema.storage, &logical_schema(&manifest.schema))?;
+    Some(format!(
+        "{} has not the schema of the table: {difference}; reading generations over a schema change is not \
+         supported yet: restore the table to a version with the former schema",
+        layout.relative()
+    ))
+}
+
 /// An SSTable of another schema than the base's would serve wrong columns: refused for now (P15, lance#9143).
 fn check_schema(open: &OpenFiles<'_>, layout: &Layout, manifest: &Manifest) -> Result<(), TableError> {
-    match schema_difference(&open.schema.storage, &logical_schema(&manifest.schema)) {
-        None => Ok(()),
-        Some(difference) => Err(TableError::invalid(format!(
-            "{} has not the schema of the table: {difference}; \
-             reading generations over a schema change is not supported yet",
-            layout.relative()
-        ))),
-    }
+    difference(open, layout, manifest).map_or(Ok(()), |reason| Err(TableError::invalid(reason)))
 }
 
 /// The one fragment of an SSTable and its one data file.
