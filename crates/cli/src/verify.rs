@@ -66,7 +66,11 @@ fn human(report: &VerifyReport) -> String {
             counted(index.fragments, "fragment")
         ));
     }
-    lines.push(format!("checked   {}", summary(&report.checked)));
+    lines.push(match report.checked.shards {
+        // A shard is made by the first row for it.
+        0 if report.sound => "checked   the base; there are no shards: nothing was written yet".to_owned(),
+        _ => format!("checked   {}", summary(&report.checked)),
+    });
     lines.push(match report.findings.len() as u64 {
         0 => "sound     nothing is wrong".to_owned(),
         findings => format!("BROKEN    {}", counted(findings, "finding")),
