@@ -9,6 +9,7 @@ use headwater::verify::report::{Checked, Finding};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::Failure;
+use crate::index::coverage;
 use crate::output::{self, counted};
 use crate::progress;
 use crate::{Format, Global};
@@ -59,12 +60,7 @@ fn human(report: &VerifyReport) -> String {
     let mut lines =
         vec![format!("table     {}", report.table), format!("base      version {}", report.base_version)];
     for index in &report.key_indexes {
-        lines.push(format!(
-            "index     {} covers {} of {}",
-            index.name,
-            output::count(index.covered),
-            counted(index.fragments, "fragment")
-        ));
+        lines.push(format!("index     {}: {}", index.name, coverage(index.covered, index.fragments)));
     }
     lines.push(match report.checked.shards {
         // A shard is made by the first row for it.
