@@ -156,18 +156,25 @@ impl Error {
             // Lost shards are not written again by trying again.
             Self::Put { first, .. } if !self.is_retryable() && first.advice().is_some() => first.advice(),
             Self::Put { .. } => Some("write the same batch again: on a table with a key that is safe"),
+            Self::Table { table, source } if is_missing(table, source) => {
+                Some("check the address; `headwater init --schema FILE` and Table::create make a new table")
+            }
             _ => self.shard_error().and_then(shard_advice),
         }
     }
 }
 
 fn of_table(table: &str, source: &TableError) -> String {
-    match source {
-        TableError::NotFound { path } if path.trim_end_matches('/') == table.trim_end_matches('/') => {
-            format!("there is no Lance table at {table}")
-        }
-        _ => format!("table {table}: {source}"),
+    if is_missing(table, source) {
+        return format!("there is no Lance table at {table}");
     }
+    format!("table {table}: {source}")
+}
+
+/// Whether it is the table itself that was not found.
+fn is_missing(table: &str, source: &TableError) -> bool {
+    let table = table.trim_end_matches('/');
+    matches!(source, TableError::NotFound { path } if path.trim_end_matches('/') == table)
 }
 
 /// Names the shard once: most errors of a shard do it themselves.
