@@ -252,7 +252,8 @@ def demonstrate(command: Command, folder: pathlib.Path) -> None:
     if logged < acknowledged:
         fail("the WAL has fewer rows than were acknowledged")
     if logged > acknowledged:
-        say(f"The WAL has {logged - acknowledged:,} rows more than were acknowledged: writes on their way then.")
+        more = logged - acknowledged
+        say(f"The WAL has {more:,} rows more than were acknowledged: writes on their way then.")
         say("They are read like any other; sent again, they replace themselves.")
 
     say(f"\n$ headwater ingest --skip-rows {acknowledged}, to the end")
