@@ -322,7 +322,7 @@ impl<R: Paced> Records<R> {
                 return Ok(Came::End);
             }
             // Told of a line end first, the splitter goes on only where a quote is open.
-            let more = if at_end { b"\n" } else { self.input.fill_buf().unwrap_or_default() };
+            let more = if at_end { b"\n".as_slice() } else { self.input.fill_buf().unwrap_or_default() };
             let values = self.values.get_mut(self.written..).unwrap_or_default();
             let ends = self.ends.get_mut(self.ended..).unwrap_or_default();
             let (result, read, written, ended) = self.core.read_record(more, values, ends);
