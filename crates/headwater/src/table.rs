@@ -195,9 +195,9 @@ impl Table {
     /// one that failed.
     ///
     /// # Errors
-    /// [`Error::Rows`] for rows that fit no shard, [`Error::Table`] when a shard cannot be written to for what
-    /// the table is, [`Error::Shard`] with one shard's refusal, [`Error::Put`] when some of several shards
-    /// refused.
+    /// [`Error::Rows`] for rows that fit no shard, [`Error::Table`] when what the table is keeps a shard from
+    /// being written to, [`Error::Shard`] with one shard's refusal, [`Error::Put`] when some of several
+    /// shards refused.
     pub async fn put(&self, batch: RecordBatch) -> Result<TableAck, Error> {
         self.put_nowait(batch).await?.await
     }
