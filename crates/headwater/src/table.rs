@@ -196,8 +196,9 @@ impl Table {
     /// one that failed.
     ///
     /// # Errors
-    /// [`Error::Rows`] for rows that fit no shard, [`Error::Shard`] with one shard's refusal,
-    /// [`Error::Put`] when some of several shards refused.
+    /// [`Error::Rows`] for rows that fit no shard, [`Error::Table`] when what the table is keeps a shard from
+    /// being written to, [`Error::Shard`] with one shard's refusal, [`Error::Put`] when some of several
+    /// shards refused.
     pub async fn put(&self, batch: RecordBatch) -> Result<TableAck, Error> {
         self.put_nowait(batch).await?.await
     }
@@ -242,8 +243,9 @@ impl Table {
     /// open now.
     ///
     /// # Errors
-    /// [`Error::Table`] when two shards hold one value (both are named) or a shard written elsewhere cannot
-    /// be adopted, [`Error::Shard`] when one cannot be opened.
+    /// [`Error::Table`] when two shards hold one value (both are named), a shard written elsewhere cannot be
+    /// adopted, or one has SSTables of other columns than the table has now; [`Error::Shard`] when one cannot
+    /// be opened.
     pub async fn open_shards(&self) -> Result<usize, Error> {
         self.shards.check_open()?;
         let found = self.lance.shards().await.map_err(|error| Error::table(self.uri(), error))?;

@@ -284,14 +284,13 @@ impl LanceTable {
     /// what storage said.
     pub(crate) async fn current_write_tier(&self) -> Result<(Dataset, Arc<TableSchema>, MemWal), TableError> {
         let (dataset, schema) = self.refresh().await.map_err(|error| match error {
-            TableError::NotFound { path } => TableError::invalid(format!("the table at {path} is gone")),
+            TableError::NotFound { .. } => TableError::invalid("the table is gone"),
             other => other,
         })?;
         let Some(mem_wal) = self.initialised(&dataset).await? else {
-            return Err(TableError::invalid(format!(
-                "the table at {} has no write tier (any more): initialise it before writing",
-                self.uri
-            )));
+            return Err(TableError::invalid(
+                "the table has no write tier (any more): initialise it before writing",
+            ));
         };
         if self.incarnation().is_some_and(|known| mem_wal.incarnation != Some(known)) {
             return Err(self.made_anew());
@@ -304,11 +303,9 @@ impl LanceTable {
 
     /// Why a process stops that wrote to an earlier incarnation.
     pub(crate) fn made_anew(&self) -> TableError {
-        TableError::invalid(format!(
-            "the write tier of the table at {} was made anew since this process opened it: \
-             open the table again",
-            self.uri
-        ))
+        TableError::invalid(
+            "the write tier of the table was made anew since this process opened it: open the table again",
+        )
     }
 
     /// The newest version this process knows of, without asking storage.
