@@ -1,10 +1,10 @@
 //! When the next entry may be made: what waits for company, and how long.
 //!
-//! Owns: [`Gather`] and its two timers. A linger (`wal.linger_ms`, off by default) waits after the first put of
-//! an entry. Company is waited for after a PUT: clients it just answered come back together, and without a
-//! moment's patience half of them would miss the next PUT and wait a whole one. The moment is a small part of
-//! what the PUT took, a few turns of the scheduler where that is less than timers can tell, and it ends when
-//! all of them are there. Does not own: how much goes into an entry (`wal::queue`).
+//! Owns: [`Gather`] and its two timers. A linger (`wal.linger_ms`, off by default) waits after the first put
+//! of an entry. Company is waited for after a PUT: clients it just answered come back together, and without
+//! a moment's patience half of them would miss the next PUT and wait a whole one. The moment is a small part
+//! of what the PUT took, a few turns of the scheduler where that is less than timers can tell, and it ends
+//! when all of them are there. Does not own: how much goes into an entry (`wal::queue`).
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -99,7 +99,8 @@ impl Gather {
     }
 }
 
-/// How long clients that were answered after `took` may take to come back; none when no timer tells so little.
+/// How long clients that were answered after `took` may take to come back; none when no timer tells so
+/// little.
 fn patience(took: Duration, percent: u32) -> Option<Duration> {
     let wait = (took.saturating_mul(percent) / 100).min(MOST);
     (wait >= LEAST).then_some(wait)
