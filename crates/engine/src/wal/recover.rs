@@ -84,6 +84,35 @@ impl Recovery {
         }
     }
 
+    /// Hands the entries from `first` to `last`, whose rows are in SSTables, to `apply`, in order, for what
+    /// they tell besides rows. One that is missing or damaged is passed over: it is no hole, and what it told
+    /// is lost.
+    ///
+    /// # Errors
+    /// What storage said.
+    pub async fn covered(
+        &self,
+        first: WalPosition,
+        last: WalPosition,
+        mut apply: impl FnMut(WalPosition, WalEntry),
+    ) -> Result<(), ShardError> {
+        let fetched = |position| async move { (position, self.fetch(position).await) };
+        let mut entries = stream::iter(first.get()..=last.get())
+            .map(|position| fetched(WalPosition::new(position)))
+            .buffered(self.parallel.max(1));
+        while let Some((position, entry)) = entries.next().await {
+            match entry {
+                Ok(Some(fetched)) => apply(position, fetched.entry),
+                Ok(None) => {}
+                Err(ShardError::Corrupt { path, reason }) => {
+                    tracing::warn!(shard = %self.shard, path, reason, "client tokens of an entry are lost");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// The last position known to hold an entry. A listing may be stale, so more may follow; never below the
     /// cursor.
     async fn known_tip(&self, manifest: &ShardManifest) -> Result<WalPosition, ShardError> {
