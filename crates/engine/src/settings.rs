@@ -18,6 +18,9 @@ pub const MAX_LINGER_MS: u64 = 10_000;
 /// The largest `wal.company_percent`.
 pub const MAX_COMPANY_PERCENT: u64 = 100;
 
+/// The largest `tokens.window_ms`, a day: each open reads the WAL entries of that time again.
+pub const MAX_TOKEN_WINDOW_MS: u64 = 86_400_000;
+
 /// Everything that can be set for a shard. Every field has a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -34,6 +37,8 @@ pub struct ShardSettings {
     pub retry: RetryPolicy,
     /// How long reads are served.
     pub reads: ReadSettings,
+    /// How client tokens are remembered.
+    pub tokens: TokenSettings,
 }
 
 /// When the active memtable is frozen: at whichever limit is reached first.
@@ -184,6 +189,24 @@ impl Default for ReadSettings {
     }
 }
 
+/// How client tokens are remembered: every write that comes with one costs memory for as long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TokenSettings {
+    /// Milliseconds in which a write with the token of an earlier one is taken for the same write. For as
+    /// long, WAL entries are kept from collection, and read when the shard is opened.
+    pub window_ms: u64,
+    /// Tokens a shard remembers, a few hundred bytes each; past it, writes with a new one are refused
+    /// retryably.
+    pub max: usize,
+}
+
+impl Default for TokenSettings {
+    fn default() -> Self {
+        Self { window_ms: 600_000, max: 100_000 }
+    }
+}
+
 /// A setting has a value it cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("setting {setting}: {reason}")]
@@ -212,7 +235,10 @@ impl ShardSettings {
         at_least("retry.cap_ms", millis(self.retry.cap), base_ms)?;
         at_least("retry.budget_ms", millis(self.retry.budget), 1)?;
         at_least("reads.epoch_confirm_ms", self.reads.epoch_confirm_ms, 1)?;
-        at_least("reads.snapshot_max_age_ms", self.reads.snapshot_max_age_ms, 1)
+        at_least("reads.snapshot_max_age_ms", self.reads.snapshot_max_age_ms, 1)?;
+        at_least("tokens.window_ms", self.tokens.window_ms, 1)?;
+        at_most("tokens.window_ms", self.tokens.window_ms, MAX_TOKEN_WINDOW_MS)?;
+        at_least("tokens.max", self.tokens.max as u64, 1)
     }
 
     fn validate_freeze(&self) -> Result<(), InvalidSetting> {

@@ -27,8 +27,9 @@ use crate::shard::handle::Seal;
 use crate::shard::logging;
 use crate::shard::state::{Phase, Shared};
 use crate::shard::task_slot::TaskSlot;
+use crate::shard::tokens::Tokens;
 use crate::wal::append::Appender;
-use crate::wal::queue::{Group, PendingPut, Queue};
+use crate::wal::queue::{Group, PendingPut, Queue, Stamp};
 
 /// Groups up to this payload are encoded by the conductor itself: a hand-over would cost more.
 const INLINE_ENCODE_BYTES: u64 = 64 << 10;
@@ -52,6 +53,7 @@ pub(super) struct Conductor {
     writing: bool,
     gather: Gather,
     pub(super) flushing: Flushing,
+    pub(super) tokens: Tokens,
     closing: Vec<oneshot::Sender<Result<(), ShardError>>>,
     finished: bool,
     wal_task: TaskSlot,
@@ -69,6 +71,7 @@ impl Conductor {
     pub fn new(
         ctx: Arc<Context>,
         shared: Arc<Shared>,
+        tokens: Tokens,
         outbox: mpsc::UnboundedSender<Event>,
         inbox: mpsc::UnboundedReceiver<Event>,
     ) -> Self {
@@ -90,6 +93,7 @@ impl Conductor {
             writing: false,
             gather: Gather::default(),
             flushing: Flushing::default(),
+            tokens,
             closing: Vec::new(),
             finished: false,
             wal_task: TaskSlot::default(),
@@ -183,11 +187,9 @@ impl Conductor {
     }
 
     fn on_put(&mut self, request: PutRequest) -> Result<(), ShardError> {
-        let PutRequest { prepared, accepted, ack, charge } = request;
-        if let Err(error) = self.shared.check_writable() {
-            let _ = ack.send(Err(error));
-            return Ok(());
-        }
+        let Some(mut request) = self.admit(request) else { return Ok(()) };
+        let stamp = self.stamp(&mut request);
+        let PutRequest { prepared, accepted, ack, charge, .. } = request;
         let rows = prepared.batch.num_rows() as u64;
         self.freeze_if_full(Incoming { rows, bytes: prepared.resident_bytes })?;
         let mut state = self.shared.lock();
@@ -217,7 +219,8 @@ impl Conductor {
             generation,
             first: seqs.start,
             end: seqs.end,
-            bytes: prepared.payload_bytes,
+            bytes: prepared.payload_bytes + stamp.as_ref().map_or(0, Stamp::bytes),
+            stamp,
             ack,
         };
         if self.ctx.parts.plants.has(Plants::DurabilityPerGeneration) {
@@ -328,6 +331,7 @@ impl Conductor {
             return Ok(());
         }
         let company = group.puts.len() + self.queue.len();
+        self.remember(&group, position);
         group.acknowledge(position);
         if self.encoded.is_none() && !self.encoding {
             let took = self.ctx.now().saturating_sub(began);
@@ -472,7 +476,9 @@ impl Conductor {
             state.tiers.release(&self.ctx)
         };
         self.shared.announce_stopped();
-        self.flushing.stop(&ShardError::Closed { shard: self.ctx.shard });
+        let closed = ShardError::Closed { shard: self.ctx.shard };
+        self.flushing.stop(&closed);
+        self.tokens.stop(&closed);
         drop(released);
         for reply in self.closing.drain(..) {
             let _ = reply.send(given_up.clone().map_or(Ok(()), Err));
@@ -557,6 +563,7 @@ impl Conductor {
         self.flushing.stop(&stopped);
         // Before anybody is told, so that who learns of the failure finds the memory free.
         drop(released);
+        self.tokens.stop(&stopped);
         self.queue.fail(&stopped);
         if let Some((group, _)) = self.encoded.take() {
             group.fail(&stopped);
@@ -608,6 +615,14 @@ fn encode(ctx: &Context, group: &Group) -> Result<Bytes, ShardError> {
     let internal = |context: String| ShardError::Internal { invariant: "P1", context };
     let batch = group.batch(&ctx.schema).map_err(|error| internal(error.to_string()))?;
     let compression = ctx.settings.wal.compression.into();
-    wal_entry::encode_rows(&ctx.schema, ctx.epoch, group.generation, &[batch], compression)
-        .map_err(|error| internal(error.to_string()))
+    let tokens = group.tokens();
+    wal_entry::encode_rows_with_tokens(
+        &ctx.schema,
+        ctx.epoch,
+        group.generation,
+        &[batch],
+        &tokens,
+        compression,
+    )
+    .map_err(|error| internal(error.to_string()))
 }

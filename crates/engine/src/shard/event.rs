@@ -12,6 +12,7 @@ use crate::flush::attempt::AttemptFailed;
 use crate::ingest::PreparedBatch;
 use crate::manifest::Published;
 use crate::shard::handle::Seal;
+use crate::shard::options::WriteOptions;
 use crate::wal::append::Appended;
 use crate::wal::queue::{AckSender, Group};
 
@@ -19,6 +20,8 @@ use crate::wal::queue::{AckSender, Group};
 #[derive(Debug)]
 pub(super) struct PutRequest {
     pub prepared: PreparedBatch,
+    /// What goes with them.
+    pub options: WriteOptions,
     /// Told when the rows are in the memtable: ordered, visible at `ReadLevel::Pending`, not durable.
     pub accepted: Option<oneshot::Sender<()>>,
     /// Told when they are durable, or never will be by this writer.

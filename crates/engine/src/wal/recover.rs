@@ -24,6 +24,8 @@ const PROBE: u64 = 4;
 const READS: usize = 5;
 /// Bytes of entries on their way at once, as far as the largest entry tells.
 const BYTES_ON_THE_WAY: u64 = 128 << 20;
+/// Entries behind the cursor fetched at once, whose sizes nobody asked for.
+const COVERED_PARALLEL: usize = 32;
 /// Entries fetched at once at least, however large they are.
 const LEAST_PARALLEL: usize = 4;
 
@@ -116,6 +118,35 @@ impl Recovery {
     fn parallel_for(&self, largest: u64) -> usize {
         let fit = usize::try_from(BYTES_ON_THE_WAY / largest.max(1)).unwrap_or(usize::MAX);
         self.parallel.min(fit.max(LEAST_PARALLEL)).max(1)
+    }
+
+    /// Hands the entries from `first` to `last`, whose rows are in SSTables, to `apply`, in order, for what
+    /// they tell besides rows. One that is missing or damaged is passed over: it is no hole, and what it told
+    /// is lost.
+    ///
+    /// # Errors
+    /// What storage said.
+    pub async fn covered(
+        &self,
+        first: WalPosition,
+        last: WalPosition,
+        mut apply: impl FnMut(WalPosition, WalEntry),
+    ) -> Result<(), ShardError> {
+        let fetched = |position| async move { (position, self.fetch(position).await) };
+        let mut entries = stream::iter(first.get()..=last.get())
+            .map(|position| fetched(WalPosition::new(position)))
+            .buffered(self.parallel.clamp(1, COVERED_PARALLEL));
+        while let Some((position, entry)) = entries.next().await {
+            match entry {
+                Ok(Some(fetched)) => apply(position, fetched.entry),
+                Ok(None) => {}
+                Err(ShardError::Corrupt { path, reason }) => {
+                    tracing::warn!(shard = %self.shard, path, reason, "client tokens of an entry are lost");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     fn check(
