@@ -201,6 +201,7 @@ fn of_shard(table: &str, shard: ShardId, source: &ShardError) -> String {
     match source {
         E::Fenced { .. }
         | E::Poisoned { .. }
+        | E::ConditionFailed { .. }
         | E::Backpressure { .. }
         | E::Conflict { .. }
         | E::Sealed { .. }

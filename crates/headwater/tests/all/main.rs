@@ -6,6 +6,7 @@
 mod adoption;
 mod bad_storage;
 mod complete;
+mod conditional;
 mod damaged_reads;
 mod disk_full;
 mod durability;
