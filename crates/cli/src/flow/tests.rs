@@ -82,7 +82,8 @@ fn after_a_stop_the_whole_rows_that_came_are_read_and_the_cut_one_is_not() {
     stop.set();
     assert_eq!(ids(&mut file), Some(vec![2]));
     assert_eq!(ids(&mut file), None, "3 may be the beginning of 34");
-    writer.write_all(b"4\n5\n").unwrap();
+    // Whoever reads the pipe may have gone already.
+    let _ = writer.write_all(b"4\n5\n");
     assert_eq!(ids(&mut file), None, "an end is an end");
 }
 
