@@ -19,14 +19,16 @@ pub struct Bench {
     pub rounds: usize,
     /// What was found so far.
     pub report: Report,
+    /// Whether the curves go on to 10 million rows.
+    pub long: bool,
     quick: bool,
     directory: PathBuf,
 }
 
 impl Bench {
     /// A bench with nothing measured, tables below `directory`.
-    pub fn new(rounds: usize, quick: bool, directory: PathBuf) -> Self {
-        Self { rounds, report: Report::new(rounds, quick), quick, directory }
+    pub fn new(rounds: usize, quick: bool, long: bool, directory: PathBuf) -> Self {
+        Self { rounds, report: Report::new(rounds, quick), long, quick, directory }
     }
 
     /// Alternations of a long workload.

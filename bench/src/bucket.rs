@@ -2,11 +2,13 @@
 //!
 //! Owns: [`Bucket`], the same for both sides: it is handed to Lance (and so to Headwater) as a wrapper and
 //! answers in place of whatever store it was to wrap, so a table outlives the sessions that opened it. Tables
-//! lie at [`URI`]. Does not own: counting by class and kind (`headwater-store`).
+//! lie at [`URI`]. It also counts what is read beside data. Does not own: counting by class and kind
+//! (`headwater-store`).
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -33,15 +35,18 @@ pub struct Bucket {
     view: Arc<dyn ObjectStore>,
     delay: Delay,
     meter: Arc<Meter>,
+    metadata: Arc<AtomicU64>,
 }
 
 impl Bucket {
     /// An empty, instantly answering bucket.
     pub fn new() -> Arc<Self> {
         let (delay, meter) = (Delay::default(), Arc::new(Meter::new()));
-        let slow = Arc::new(Slow { inner: Arc::new(InMemory::new()), delay: delay.clone() });
+        let metadata = Arc::new(AtomicU64::new(0));
+        let asked = Arc::clone(&metadata);
+        let slow = Arc::new(Slow { inner: Arc::new(InMemory::new()), delay: delay.clone(), metadata: asked });
         let view = metered(slow, Path::from(ROOT), Arc::clone(&meter));
-        Arc::new(Self { view, delay, meter })
+        Arc::new(Self { view, delay, meter, metadata })
     }
 
     /// Milliseconds each request takes from now on.
@@ -52,6 +57,12 @@ impl Bucket {
     /// Every request since the bucket was made, by class and kind.
     pub fn requests(&self) -> MeterSnapshot {
         self.meter.snapshot()
+    }
+
+    /// Reads and listings since the bucket was made, but for those of data files: manifests, hints, WAL
+    /// entries, indexes, key sidecars, bloom filters.
+    pub fn metadata_reads(&self) -> u64 {
+        self.metadata.load(Ordering::Relaxed)
     }
 
     /// The store as both sides see it.
@@ -82,7 +93,10 @@ impl Delay {
     async fn pass(&self) {
         let ms = self.0.load(Ordering::Relaxed);
         if ms > 0 {
-            tokio::time::sleep(Duration::from_millis(ms)).await;
+            // Tokio's timers are a millisecond coarse: a request would take 20 or 21, as its beginning fell.
+            let slept = tokio::task::spawn_blocking(move || thread::sleep(Duration::from_millis(ms))).await;
+            // It cannot panic, and nobody cancels it.
+            debug_assert!(slept.is_ok());
         }
     }
 }
@@ -91,6 +105,17 @@ impl Delay {
 struct Slow {
     inner: Arc<dyn ObjectStore>,
     delay: Delay,
+    metadata: Arc<AtomicU64>,
+}
+
+impl Slow {
+    /// Counts a read of `location`, unless it is a data file: a file in a `data` directory.
+    fn reads(&self, location: Option<&Path>) {
+        let is_data = location.is_some_and(|path| path.parts().any(|part| part.as_ref() == "data"));
+        if !is_data {
+            self.metadata.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl fmt::Display for Slow {
@@ -118,6 +143,7 @@ impl ObjectStore for Slow {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.reads(Some(location));
         self.delay.pass().await;
         self.inner.get_opts(location, options).await
     }
@@ -135,6 +161,7 @@ impl ObjectStore for Slow {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.reads(prefix);
         let (listed, delay) = (self.inner.list(prefix), self.delay.clone());
         let late = async move {
             delay.pass().await;
@@ -144,6 +171,7 @@ impl ObjectStore for Slow {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.reads(prefix);
         self.delay.pass().await;
         self.inner.list_with_delimiter(prefix).await
     }

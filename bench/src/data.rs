@@ -1,4 +1,5 @@
-//! The rows all workloads write: an int64 key and 100 bytes of text.
+//! The rows write workloads write: an int64 key and 100 bytes of text. The rows of read workloads (`rows`)
+//! are made of the same keys and text.
 //!
 //! Owns: schema, keys, text, batches. The same number always makes the same row. Keys are spread over 31 bits
 //! by a permutation, so that neither side profits from sorted input. Text is drawn from common English words,
@@ -14,7 +15,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 /// The key column.
 pub const KEY: &str = "id";
 /// Bytes of text in a row.
-const TEXT_BYTES: usize = 100;
+pub const TEXT_BYTES: usize = 100;
 /// Payload of a row: key and text.
 pub const ROW_BYTES: u64 = 108;
 /// A row no workload writes: puts the first-time costs before the clock starts.
@@ -49,23 +50,29 @@ pub fn schema() -> SchemaRef {
 
 /// The columns with Lance's marker on the key: how a table is told its key without our help.
 pub fn marked_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![marked_key(), Field::new("text", DataType::Utf8, true)]))
+}
+
+/// The key column with Lance's marker.
+pub fn marked_key() -> Field {
     let marker = [("lance-schema:unenforced-primary-key".to_owned(), "true".to_owned())];
-    Arc::new(Schema::new(vec![
-        Field::new(KEY, DataType::Int64, false).with_metadata(HashMap::from(marker)),
-        Field::new("text", DataType::Utf8, true),
-    ]))
+    Field::new(KEY, DataType::Int64, false).with_metadata(HashMap::from(marker))
 }
 
 /// `count` batches of `rows` rows each, from row number `first` on. Each batch owns its buffers.
 pub fn batches(first: u64, count: usize, rows: usize) -> Result<Vec<RecordBatch>, ArrowError> {
-    let words: Vec<&str> = WORDS.split_whitespace().collect();
+    let words = words();
     (0..count).map(|index| batch(&words, first + (index * rows) as u64, rows)).collect()
 }
 
 /// One row that no other call makes.
 pub fn warm_up() -> Result<RecordBatch, ArrowError> {
-    let words: Vec<&str> = WORDS.split_whitespace().collect();
-    batch(&words, WARM_UP_ROW, 1)
+    batch(&words(), WARM_UP_ROW, 1)
+}
+
+/// What text is made of, the frequent ones first.
+pub fn words() -> Vec<&'static str> {
+    WORDS.split_whitespace().collect()
 }
 
 fn batch(words: &[&str], first: u64, rows: usize) -> Result<RecordBatch, ArrowError> {
@@ -80,12 +87,13 @@ fn batch(words: &[&str], first: u64, rows: usize) -> Result<RecordBatch, ArrowEr
 }
 
 /// A permutation of the numbers below the prime 2^31 - 1.
-fn key(number: u64) -> i64 {
+pub fn key(number: u64) -> i64 {
     let spread = u128::from(number) * 1_000_003 % 2_147_483_647;
     i64::try_from(spread).unwrap_or(0)
 }
 
-fn text(words: &[&str], number: u64) -> String {
+/// The text of a number.
+pub fn text(words: &[&str], number: u64) -> String {
     let mut text = format!("{number}:");
     let mut state = number;
     while text.len() < TEXT_BYTES {
@@ -103,7 +111,7 @@ fn text(words: &[&str], number: u64) -> String {
 }
 
 /// SplitMix64.
-fn mixed(state: &mut u64) -> u64 {
+pub fn mixed(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use arrow_array::{RecordBatch, RecordBatchIterator};
-use headwater::{Connection, MemoryBudget, OpenOptions, ShardSettings, Sharding, Table};
+use headwater::{Connection, MemoryBudget, OpenOptions, ShardSettings, Sharding, Table, WalCompression};
 use lance::Dataset;
 use lance::dataset::builder::DatasetBuilder;
 use lance::dataset::mem_wal::{DatasetMemWalExt, ShardWriter, ShardWriterConfig};
@@ -23,8 +23,8 @@ const PLENTY_OF_BYTES: u64 = 1 << 40;
 /// The reference's writer names its shard; ours derives the id.
 const REFERENCE_SHARD: Uuid = Uuid::from_u128(0x6f1c_0b52_7d2e_4a3b_9c4d_5e6f_7081_92a3);
 
-/// Ours without lingering, its default.
-pub const OURS: Engine = Engine::Ours { linger_ms: 0 };
+/// Ours at its default settings.
+pub const OURS: Engine = Engine::Ours { linger_ms: 0, compression: WalCompression::Auto };
 /// The reference at its best setting: a WAL flush interval of 1 ms, the least it takes.
 pub const BEST: Engine = Engine::Reference { interval_ms: 1 };
 /// The reference at its default interval.
@@ -37,6 +37,8 @@ pub enum Engine {
     Ours {
         /// `wal.linger_ms`.
         linger_ms: u64,
+        /// `wal.compression`.
+        compression: WalCompression,
     },
     /// The reference.
     Reference {
@@ -67,11 +69,17 @@ impl Limits {
 }
 
 impl Engine {
+    /// Ours, which waits for company that long.
+    pub const fn lingering(linger_ms: u64) -> Self {
+        Self::Ours { linger_ms, compression: WalCompression::Auto }
+    }
+
     /// How tables and JSON name it.
     pub fn name(self) -> String {
         match self {
-            Self::Ours { linger_ms: 0 } => "headwater".to_owned(),
-            Self::Ours { linger_ms } => format!("headwater, linger {linger_ms} ms"),
+            OURS => "headwater".to_owned(),
+            Self::Ours { linger_ms: 0, compression } => format!("headwater, entries {compression:?}"),
+            Self::Ours { linger_ms, .. } => format!("headwater, linger {linger_ms} ms"),
             Self::Reference { interval_ms: 100 } => "reference, defaults".to_owned(),
             Self::Reference { interval_ms } => format!("reference, interval {interval_ms} ms"),
         }
@@ -80,9 +88,9 @@ impl Engine {
     /// Makes the table; nobody writes to it yet.
     pub async fn create_table(self, place: &Place, limits: Limits) -> Result<Opened> {
         match self {
-            Self::Ours { linger_ms } => {
+            Self::Ours { linger_ms, compression } => {
                 let (schema, key) = (data::schema(), [data::KEY.to_owned()]);
-                let options = our_options(place, limits, linger_ms);
+                let options = our_options(place, limits, linger_ms, compression);
                 let table = Table::create(&place.uri(), &schema, &key, &Sharding::Unsharded, options).await?;
                 Ok(Opened::Ours(Box::new(table)))
             }
@@ -90,21 +98,31 @@ impl Engine {
         }
     }
 
-    /// Opens the table that is there; nobody writes to it yet.
-    pub async fn open_table(self, place: &Place, limits: Limits) -> Result<Opened> {
-        let uri = place.uri();
+    /// Gives the plain Lance table that is there a write tier; nobody writes to it yet.
+    pub async fn init_table(self, place: &Place, limits: Limits) -> Result<Opened> {
         match self {
-            Self::Ours { linger_ms } => {
-                let table = Table::open(&uri, our_options(place, limits, linger_ms)).await?;
+            Self::Ours { linger_ms, compression } => {
+                let options = our_options(place, limits, linger_ms, compression);
+                let table = Table::init(&place.uri(), &[], &Sharding::Unsharded, options).await?;
                 Ok(Opened::Ours(Box::new(table)))
             }
             Self::Reference { .. } => {
-                let mut builder = DatasetBuilder::from_uri(&uri);
-                if let Some(params) = place.store_params() {
-                    builder = builder.with_store_params(params);
-                }
-                Ok(Opened::Reference(Box::new(builder.load().await?)))
+                let mut dataset = open_lance(place).await?;
+                init_reference(&mut dataset).await?;
+                Ok(Opened::Reference(Box::new(dataset)))
             }
+        }
+    }
+
+    /// Opens the table that is there; nobody writes to it yet.
+    pub async fn open_table(self, place: &Place, limits: Limits) -> Result<Opened> {
+        match self {
+            Self::Ours { linger_ms, compression } => {
+                let options = our_options(place, limits, linger_ms, compression);
+                let table = Table::open(&place.uri(), options).await?;
+                Ok(Opened::Ours(Box::new(table)))
+            }
+            Self::Reference { .. } => Ok(Opened::Reference(Box::new(open_lance(place).await?))),
         }
     }
 
@@ -147,9 +165,10 @@ impl Engine {
     }
 }
 
-fn our_options(place: &Place, limits: Limits, linger_ms: u64) -> OpenOptions {
+fn our_options(place: &Place, limits: Limits, linger_ms: u64, compression: WalCompression) -> OpenOptions {
     let mut settings = ShardSettings::default();
     settings.wal.linger_ms = linger_ms;
+    settings.wal.compression = compression;
     let mut options = OpenOptions::default();
     if let Limits::Raised { rows, .. } = limits {
         let rows = u32::try_from(rows).unwrap_or(u32::MAX - 1);
@@ -173,9 +192,22 @@ async fn create_reference(place: &Place) -> Result<Dataset> {
     let no_rows = RecordBatchIterator::new([], data::marked_schema());
     let uri = place.uri();
     let mut dataset = Dataset::write(no_rows, uri.as_str(), Some(params)).await?;
+    init_reference(&mut dataset).await?;
+    Ok(dataset)
+}
+
+async fn init_reference(dataset: &mut Dataset) -> Result<()> {
     let none: Vec<String> = Vec::new();
     dataset.initialize_mem_wal().unsharded().maintained_indexes(none).execute().await?;
-    Ok(dataset)
+    Ok(())
+}
+
+async fn open_lance(place: &Place) -> Result<Dataset> {
+    let mut builder = DatasetBuilder::from_uri(&place.uri());
+    if let Some(params) = place.store_params() {
+        builder = builder.with_store_params(params);
+    }
+    Ok(builder.load().await?)
 }
 
 /// A table somebody opened and nobody writes to.
@@ -191,10 +223,7 @@ pub enum Writer {
     /// By Headwater.
     Ours(Box<Table>),
     /// By the reference, with the table it was opened from.
-    Reference(
-        Box<ShardWriter>,
-        #[expect(dead_code, reason = "the writer's table stays open with it")] Box<Dataset>,
-    ),
+    Reference(Box<ShardWriter>, Box<Dataset>),
 }
 
 impl Writer {
@@ -235,6 +264,22 @@ impl Writer {
         match self {
             Self::Ours(table) => table.stats().shards.values().map(|shard| shard.memtable_bytes).sum(),
             Self::Reference(writer, _) => writer.memory().retained_bytes() as u64,
+        }
+    }
+
+    /// Our table, for reading it.
+    pub fn table(&self) -> Result<&Table> {
+        match self {
+            Self::Ours(table) => Ok(table.as_ref()),
+            Self::Reference(..) => bail!("the reference wrote this table"),
+        }
+    }
+
+    /// The reference's writer and table, for reading them.
+    pub fn reference(&self) -> Result<(&ShardWriter, &Dataset)> {
+        match self {
+            Self::Ours(_) => bail!("the reference did not write this table"),
+            Self::Reference(writer, dataset) => Ok((writer.as_ref(), dataset.as_ref())),
         }
     }
 

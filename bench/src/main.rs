@@ -12,16 +12,19 @@ mod data;
 mod engine;
 mod heap;
 mod machine;
+mod picture;
 mod place;
 mod race;
 mod report;
+mod rows;
+mod tiers;
 mod workloads;
 
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
 
 use crate::bench::Bench;
@@ -42,6 +45,12 @@ struct Args {
     /// A tenth of the work, for a look whether everything runs.
     #[arg(long)]
     quick: bool,
+    /// Measure the curves up to 10 million base rows; takes some gigabytes of disk and memory.
+    #[arg(long)]
+    long: bool,
+    /// Draw the curves into this SVG file. Needs the workload `curves`.
+    #[arg(long)]
+    svg: Option<PathBuf>,
     /// Write all figures to this file.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -66,12 +75,44 @@ enum Workload {
     M1,
     /// PUTs and bytes per acknowledged MiB.
     Q2,
+    /// Compression of WAL entries.
+    Wal,
+    /// Full scan.
+    R1,
+    /// Scan of one column.
+    R2,
+    /// `count(*)`.
+    R3,
+    /// Point lookups.
+    R4,
+    /// Requests of a read.
+    Q1,
+    /// Memory of what is hidden.
+    Shadow,
+    /// Scan and count over base rows, SSTables and replaced share.
+    Curves,
     /// All of them.
     All,
 }
 
 impl Workload {
-    const EACH: [Self; 7] = [Self::W1, Self::W2, Self::W3, Self::W4, Self::W5, Self::M1, Self::Q2];
+    const EACH: [Self; 15] = [
+        Self::W1,
+        Self::W2,
+        Self::W3,
+        Self::W4,
+        Self::W5,
+        Self::M1,
+        Self::Q2,
+        Self::Wal,
+        Self::R1,
+        Self::R2,
+        Self::R3,
+        Self::R4,
+        Self::Q1,
+        Self::Shadow,
+        Self::Curves,
+    ];
 
     async fn run(self, bench: &mut Bench) -> Result<()> {
         match self {
@@ -82,6 +123,14 @@ impl Workload {
             Self::W5 => workloads::w5::run(bench).await,
             Self::M1 => workloads::m1::run(bench).await,
             Self::Q2 => workloads::q2::run(bench).await,
+            Self::Wal => workloads::compression::run(bench).await,
+            Self::R1 => workloads::r1::run(bench).await,
+            Self::R2 => workloads::r2::run(bench).await,
+            Self::R3 => workloads::r3::run(bench).await,
+            Self::R4 => workloads::r4::run(bench).await,
+            Self::Q1 => workloads::q1::run(bench).await,
+            Self::Shadow => workloads::shadow::run(bench).await,
+            Self::Curves => workloads::curves::run(bench).await,
             Self::All => Ok(()),
         }
     }
@@ -95,11 +144,13 @@ fn main() -> Result<()> {
 }
 
 async fn run(args: Args) -> Result<()> {
-    let directory = args.dir.unwrap_or_else(std::env::temp_dir);
+    let wanted = |workload| args.workloads.iter().any(|named| [workload, Workload::All].contains(named));
+    ensure!(args.svg.is_none() || wanted(Workload::Curves), "--svg draws what the workload curves measures");
+    let directory = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
-    let mut bench = Bench::new(args.rounds.max(1), args.quick, directory);
+    let mut bench = Bench::new(args.rounds.max(1), args.quick, args.long, directory);
     for workload in Workload::EACH {
-        if !args.workloads.contains(&workload) && !args.workloads.contains(&Workload::All) {
+        if !wanted(workload) {
             continue;
         }
         machine::forget_peak();
@@ -109,8 +160,11 @@ async fn run(args: Args) -> Result<()> {
         bench.report.resident(&format!("{workload:?}"), machine::peak_resident_kib());
     }
     bench.report.print();
-    if let Some(path) = args.json {
-        let file = File::create(&path).with_context(|| path.display().to_string())?;
+    if let Some(path) = &args.svg {
+        picture::draw(path, bench.report.charts()).with_context(|| path.display().to_string())?;
+    }
+    if let Some(path) = &args.json {
+        let file = File::create(path).with_context(|| path.display().to_string())?;
         serde_json::to_writer_pretty(BufWriter::new(file), &bench.report)?;
     }
     Ok(())

@@ -137,6 +137,14 @@ impl Place {
         counted.collect()
     }
 
+    /// Reads so far of anything but data files; see [`Bucket::metadata_reads`].
+    pub fn metadata_reads(&self) -> Result<u64> {
+        match self {
+            Self::Disk { .. } => anyhow::bail!("requests are counted in a bucket only"),
+            Self::Bucket { bucket, .. } => Ok(bucket.metadata_reads()),
+        }
+    }
+
     /// The bytes of one WAL entry on disk, the largest.
     pub fn largest_entry(&self) -> Result<Vec<u8>> {
         let Self::Disk { home, .. } = self else { anyhow::bail!("only entries on disk are read back") };

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::console;
 use crate::machine::Machine;
+use crate::picture::Chart;
 use crate::race::{Counts, Sample, Spread, percentile, sorted};
 
 /// What a figure is about.
@@ -88,6 +89,8 @@ pub struct Report {
     lines: Vec<Line>,
     verdicts: Vec<Verdict>,
     notes: Vec<String>,
+    /// What `--svg` draws.
+    charts: Vec<Chart>,
     /// The most kibibytes the process had resident during each workload, its data included.
     peak_resident_kib: BTreeMap<String, u64>,
 }
@@ -102,6 +105,7 @@ impl Report {
             lines: Vec::new(),
             verdicts: Vec::new(),
             notes: Vec::new(),
+            charts: Vec::new(),
             peak_resident_kib: BTreeMap::new(),
         }
     }
@@ -172,6 +176,16 @@ impl Report {
         let text = text.into();
         console::note(&text);
         self.notes.push(text);
+    }
+
+    /// Adds a chart to the picture.
+    pub fn chart(&mut self, chart: Chart) {
+        self.charts.push(chart);
+    }
+
+    /// The charts of the picture.
+    pub fn charts(&self) -> &[Chart] {
+        &self.charts
     }
 
     /// Remembers what the process had resident during a workload.

@@ -7,9 +7,25 @@
 //! - `w5`: reopen
 //! - `m1`: memory of a memtable
 //! - `q2`: PUTs and bytes per acknowledged MiB
+//! - `compression`: what compressing WAL entries costs and saves
+//! - `r1`: full scan
+//! - `r2`: scan of one column
+//! - `r3`: count
+//! - `r4`: point lookups
+//! - `q1`: requests of a read
+//! - `shadow`: memory of what is hidden
+//! - `curves`: scan and count over base rows, SSTables and replaced share
 
+pub mod compression;
+pub mod curves;
 pub mod m1;
+pub mod q1;
 pub mod q2;
+pub mod r1;
+pub mod r2;
+pub mod r3;
+pub mod r4;
+pub mod shadow;
 pub mod w1;
 pub mod w2;
 pub mod w3;

@@ -45,7 +45,7 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
 }
 
 async fn at(bench: &mut Bench, load: Load, linger_ms: u64) -> Result<()> {
-    let who = [Engine::Ours { linger_ms }, Engine::Reference { interval_ms: linger_ms }];
+    let who = [Engine::lingering(linger_ms), Engine::Reference { interval_ms: linger_ms }];
     let names = ["headwater".to_owned(), "reference".to_owned()];
     let name =
         format!("{} clients, {}-row puts, linger {linger_ms} ms, 20 ms store", load.clients, load.rows);

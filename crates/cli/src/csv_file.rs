@@ -5,9 +5,10 @@
 //! where records end, and `arrow-csv`, which reads by the same rules, makes arrays of them. Values may be
 //! quoted and hold line ends; lines without anything are no rows, and a byte order mark at the beginning is
 //! passed over. The rows before a bad record are handed over first, so that everything before it can be
-//! acknowledged.
+//! acknowledged; so are those before one that is slow to come ([`crate::flow`]). The beginning of a record
+//! may look like one, so what was cut off is no record.
 
-use std::io::BufRead;
+use std::io::{BufRead, ErrorKind};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use csv_core::ReadRecordResult;
 
 use crate::convert::Fit;
 use crate::csv_values;
+use crate::flow::Paced;
 use crate::input::{Chunk, FileReader, InputError, Reading};
 use crate::ndjson::{INFER_ROWS, MAX_LINE, Text, without_mark};
 
@@ -38,7 +40,7 @@ pub struct CsvFile<R> {
     fit: Fit,
     delimiter: u8,
     batch_rows: usize,
-    /// The records in hand, one after the other.
+    /// The records in hand, one after the other, and behind them what came of the next.
     text: Vec<u8>,
     rows: Vec<Record>,
     /// Rows before those in hand.
@@ -53,10 +55,20 @@ struct Record {
     line: u64,
 }
 
+/// What reading a record came to.
+enum Came<T> {
+    /// A record.
+    Record(T),
+    /// Nothing, or a part of a record: no more came for a while.
+    Quiet,
+    /// The end.
+    End,
+}
+
 /// What is wrong with a record: the column, if it is one, and why.
 type Fault = (Option<String>, String);
 
-impl<R: BufRead> CsvFile<R> {
+impl<R: Paced> CsvFile<R> {
     /// Starts reading behind the header and the first `skip` rows; also says how many of these there were.
     /// Rows that are left out are not looked at.
     ///
@@ -89,7 +101,7 @@ impl<R: BufRead> CsvFile<R> {
             row: 0,
             failed: None,
         };
-        while file.row < skip && file.records.read(&mut file.text)?.is_some() {
+        while file.row < skip && matches!(file.records.read(&mut file.text)?, Came::Record(_)) {
             file.row += 1;
             file.text.clear();
         }
@@ -97,14 +109,18 @@ impl<R: BufRead> CsvFile<R> {
         Ok((file, skipped))
     }
 
-    /// Takes the next record in hand; false at the end.
-    fn read_row(&mut self) -> Result<bool, InputError> {
-        let Some(record) = self.records.read(&mut self.text)? else { return Ok(false) };
+    /// Takes the next record in hand.
+    fn read_row(&mut self) -> Result<Came<()>, InputError> {
+        let record = match self.records.read(&mut self.text)? {
+            Came::Record(record) => record,
+            Came::Quiet => return Ok(Came::Quiet),
+            Came::End => return Ok(Came::End),
+        };
         if let Some(fault) = self.records.fault(&self.columns) {
             return Err(self.at(self.rows.len(), record.line, fault));
         }
         self.rows.push(record);
-        Ok(true)
+        Ok(Came::Record(()))
     }
 
     /// An error of the row in place `place` of those in hand.
@@ -208,17 +224,19 @@ impl<R: BufRead> CsvFile<R> {
     }
 }
 
-impl<R: BufRead> FileReader for CsvFile<R> {
+impl<R: Paced> FileReader for CsvFile<R> {
     fn next(&mut self) -> Result<Option<Chunk>, InputError> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        self.text.clear();
+        self.text.drain(..self.rows.last().map_or(0, |row| row.text.end));
         self.rows.clear();
         while self.rows.len() < self.batch_rows {
+            // Rows in hand do not wait for others that may never come.
+            self.records.input.get_mut().1.hurry(!self.rows.is_empty());
             match self.read_row() {
-                Ok(true) => {}
-                Ok(false) => break,
+                Ok(Came::Record(())) => {}
+                Ok(Came::Quiet | Came::End) => break,
                 Err(error) if self.rows.is_empty() => return Err(error),
                 Err(error) => {
                     self.failed = Some(error);
@@ -257,11 +275,13 @@ struct Records<R> {
     /// How much of both it takes.
     written: usize,
     ended: usize,
+    /// Bytes that came of a record that is not whole yet.
+    begun: usize,
     /// Line ends before what comes next.
     lines: u64,
 }
 
-impl<R: BufRead> Records<R> {
+impl<R: Paced> Records<R> {
     fn new(input: Text<R>, name: Arc<str>, delimiter: u8) -> Self {
         Self {
             input,
@@ -271,28 +291,38 @@ impl<R: BufRead> Records<R> {
             ends: vec![0; VALUES],
             written: 0,
             ended: 0,
+            begun: 0,
             lines: 0,
         }
     }
 
-    /// Reads the next record and appends its text to `text`; none at the end.
-    fn read(&mut self, text: &mut Vec<u8>) -> Result<Option<Record>, InputError> {
-        let start = text.len();
-        (self.written, self.ended) = (0, 0);
+    /// Reads the next record and appends its text to `text`, where what came of it before is the end.
+    fn read(&mut self, text: &mut Vec<u8>) -> Result<Came<Record>, InputError> {
+        let start = text.len() - self.begun;
+        if self.begun == 0 {
+            (self.written, self.ended) = (0, 0);
+        }
         let failed = |name: &str, line: u64, reason: String| InputError {
             line: Some(line),
             ..InputError::of_file(name, reason)
         };
         loop {
-            let buffer = self.input.fill_buf();
-            let buffer = buffer.map_err(|error| failed(&self.name, self.lines + 1, error.to_string()))?;
-            let at_end = buffer.is_empty();
-            if at_end && is_blank(text.get(start..).unwrap_or_default()) {
+            let at_end = match self.input.fill_buf() {
+                Ok(buffer) => buffer.is_empty(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.begun = text.len() - start;
+                    return Ok(Came::Quiet);
+                }
+                Err(error) => return Err(failed(&self.name, self.lines + 1, error.to_string())),
+            };
+            let is_cut = || self.input.get_ref().1.is_cut();
+            if at_end && (is_blank(text.get(start..).unwrap_or_default()) || is_cut()) {
                 text.truncate(start);
-                return Ok(None);
+                self.begun = 0;
+                return Ok(Came::End);
             }
             // Told of a line end first, the splitter goes on only where a quote is open.
-            let more = if at_end { b"\n".as_slice() } else { buffer };
+            let more = if at_end { b"\n".as_slice() } else { self.input.fill_buf().unwrap_or_default() };
             let values = self.values.get_mut(self.written..).unwrap_or_default();
             let ends = self.ends.get_mut(self.ended..).unwrap_or_default();
             let (result, read, written, ended) = self.core.read_record(more, values, ends);
@@ -318,10 +348,11 @@ impl<R: BufRead> Records<R> {
                 return Err(failed(&self.name, self.first_line(so_far), reason));
             }
         }
+        self.begun = 0;
         let record = text.get(start..).unwrap_or_default();
         let line = self.first_line(record);
         self.lines += line_ends(record);
-        Ok(Some(Record { text: start..text.len(), line }))
+        Ok(Came::Record(Record { text: start..text.len(), line }))
     }
 
     /// The line a record begins on; blank lines may lie before it.
@@ -346,7 +377,7 @@ impl<R: BufRead> Records<R> {
         let of_file = |reason: &str| InputError::of_file(&self.name, reason);
         let empty = of_file("it is empty: the first row of a CSV file names its columns");
         let no_text = of_file("its header is no UTF-8: save the file as UTF-8");
-        self.read(&mut Vec::new())?.ok_or(empty)?;
+        let Came::Record(_) = self.read(&mut Vec::new())? else { return Err(empty) };
         let names = self.values().map(|names| names.map(str::to_owned).collect());
         names.ok_or(no_text)
     }

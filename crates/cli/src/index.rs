@@ -129,14 +129,23 @@ async fn create(global: &Global, args: &CreateArgs) -> Result<(), Failure> {
     match args.format {
         Format::Json => output::json_line(&Shown::from(&index)),
         Format::Human => output::line(&format!(
-            "created index {} ({} on {}): covers {} of {} of the base",
+            "created index {} ({} on {}): {}",
             index.name,
             index.kind,
             index.columns.join(", "),
-            count(index.covered),
-            output::counted(index.fragments, "fragment")
+            coverage(index.covered, index.fragments)
         )),
     }
+}
+
+/// How much of the base an index covers, for people.
+pub fn coverage(covered: u64, fragments: u64) -> String {
+    if fragments == 0 {
+        // Rows come there by compaction, or from whoever appends to the table.
+        return "the base has no rows yet, and those in SSTables and in the WAL are found without it"
+            .to_owned();
+    }
+    format!("covers {} of {} of the base", count(covered), output::counted(fragments, "fragment"))
 }
 
 async fn list(global: &Global, args: &ListArgs) -> Result<(), Failure> {

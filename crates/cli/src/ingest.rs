@@ -7,16 +7,16 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::time::Duration;
 
 use clap::Args;
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
 use headwater::settings::SettingsText;
 use headwater::{EnvRef, Error, Kind, Request, Table, TableAck, TableStats, TableTicket};
-use tokio::sync::mpsc::Receiver;
 
 use crate::error::Failure;
-use crate::input::{self, Chunk, FileFormat, InputError, Reading};
+use crate::input::{self, Chunk, FileFormat, InputError, Reading, Rows};
 use crate::output;
 use crate::progress::{self, Acknowledged, Event, Progress, Summary};
 use crate::signals::{Stop, Stops};
@@ -28,8 +28,8 @@ use crate::{Format, Global};
 /// NDJSON are held to the same: an integer column takes 12, but neither "12" nor 12.5 nor 12.0. So are those
 /// of CSV, where nothing between two delimiters is null; its first row names the columns.
 ///
-/// On SIGINT (ctrl-c), SIGTERM or SIGHUP what is on its way is waited for and flushed; a second signal stops
-/// at once.
+/// On SIGINT (ctrl-c), SIGTERM or SIGHUP what is on its way is waited for and flushed, the whole rows that
+/// came through standard input or a pipe among it; a second signal stops at once.
 #[derive(Debug, Args)]
 pub struct IngestArgs {
     /// Path or URI of the table
@@ -43,9 +43,13 @@ pub struct IngestArgs {
     /// What is between two values of CSV: one character, or tab
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = input::csv_delimiter)]
     csv_delimiter: u8,
-    /// Rows of one write
+    /// Rows of one write at most
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     batch_rows: u32,
+    /// Milliseconds without input after which rows that came through standard input or a pipe are written,
+    /// however few they are
+    #[arg(long, value_name = "MS", default_value_t = 200)]
+    batch_wait: u64,
     /// Writes that may be on their way at once
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     in_flight: u32,
@@ -77,10 +81,11 @@ pub async fn run(global: &Global, args: &IngestArgs) -> Result<(), Failure> {
         schema: table.schema(),
         format: args.input_format,
         batch_rows: args.batch_rows as usize,
+        batch_wait: Duration::from_millis(args.batch_wait),
         skip_rows: args.skip_rows,
         csv_delimiter: args.csv_delimiter,
     };
-    let chunks = input::start(sources, reading).map_err(|error| Failure::io("the reading thread", &error))?;
+    let rows = input::start(sources, reading).map_err(|error| Failure::io("the reading thread", &error))?;
     let stops = Stops::listen().map_err(|error| Failure::io("signals", &error))?;
     let progress = Progress::new(env.clone(), args.format, args.skip_rows);
     let mut ingest = Ingest {
@@ -93,7 +98,7 @@ pub async fn run(global: &Global, args: &IngestArgs) -> Result<(), Failure> {
         stops,
         stopped: Vec::new(),
     };
-    let pumped = ingest.pump(chunks).await;
+    let pumped = ingest.pump(rows).await;
     let seconds = ingest.progress.seconds();
     ingest.progress.flushing();
     let (closed, stats) = ingest.close(args.no_flush).await;
@@ -147,7 +152,7 @@ struct Ingest<'a> {
 impl<'a> Ingest<'a> {
     /// Reads, writes and counts until the input ends or something fails, and all that is on its way is
     /// settled.
-    async fn pump(&mut self, mut chunks: Receiver<Result<Chunk, InputError>>) -> Result<(), Failure> {
+    async fn pump(&mut self, mut rows: Rows) -> Result<(), Failure> {
         let mut reading = true;
         let mut sending: Option<Sending<'a>> = None;
         let mut acks = Acks::new();
@@ -155,7 +160,7 @@ impl<'a> Ingest<'a> {
             let room = sending.is_none() && acks.len() < self.in_flight;
             tokio::select! {
                 stop = self.stops.next() => {
-                    reading = false;
+                    reading = reading && rows.stop();
                     if self.is_final(stop, "waiting for the rows on their way") {
                         return Ok(());
                     }
@@ -169,7 +174,7 @@ impl<'a> Ingest<'a> {
                         Err(error) => acks.push_back(futures::future::ready((write, Err(error))).boxed()),
                     }
                 }
-                chunk = chunks.recv(), if reading && room => match chunk {
+                chunk = rows.next(), if reading && room => match chunk {
                     Some(Ok(chunk)) => sending = Some(self.send(chunk)),
                     Some(Err(error)) => {
                         self.failure = Some(error.into());

@@ -8,6 +8,7 @@ use crate::Global;
 use crate::error::Failure;
 use crate::input::{self, FileFormat};
 use crate::output;
+use crate::storage;
 
 /// On an existing Lance table, or on a new one with the columns of a file.
 #[derive(Debug, Args)]
@@ -42,6 +43,13 @@ pub struct InitArgs {
 }
 
 pub async fn run(global: &Global, args: &InitArgs) -> Result<(), Failure> {
+    if storage::has_scheme(&args.table, "memory") {
+        return Err(Failure::usage(format!(
+            "{} is in the memory of one process, and would be gone when this command ends: give a path or \
+             an s3:// URI; memory:// is for programs that use the library",
+            args.table
+        )));
+    }
     let sharding = sharding(args)?;
     let env = global.env();
     let options = global.open_options(&args.table, &env, ShardSettings::default())?;

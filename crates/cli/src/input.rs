@@ -2,7 +2,8 @@
 //!
 //! Owns: finding the files (paths, globs, standard input), telling their format, the reading thread, and
 //! errors that name file, row and column ([`InputError`]). Does not own: the formats ([`crate::arrow_file`],
-//! [`crate::csv_file`], [`crate::ndjson`], [`crate::parquet_file`]) and which types fit ([`crate::convert`]).
+//! [`crate::csv_file`], [`crate::ndjson`], [`crate::parquet_file`]), which types fit ([`crate::convert`]) and
+//! waiting for what comes through pipes ([`crate::flow`]).
 //! Rows are counted over all files, in the order the files are read, so a number of rows names a place to go
 //! on from.
 
@@ -11,6 +12,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Chain, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
@@ -21,6 +23,7 @@ use url::Url;
 
 use crate::arrow_file::{self, ArrowRows};
 use crate::csv_file::{self, CsvFile};
+use crate::flow::{Flow, StopReading};
 use crate::ndjson::{self, BYTE_ORDER_MARK, Ndjson};
 use crate::output;
 use crate::parquet_file::{self, ParquetFile};
@@ -66,6 +69,14 @@ impl Source {
         match self {
             Self::File(path) => path.display().to_string(),
             Self::Stdin => "standard input".to_owned(),
+        }
+    }
+
+    /// Whether its rows come in their own time: standard input, and files that are none, such as named pipes.
+    fn flows(&self) -> bool {
+        match self {
+            Self::File(path) => std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()),
+            Self::Stdin => true,
         }
     }
 }
@@ -149,6 +160,8 @@ pub struct Reading {
     pub format: Option<FileFormat>,
     /// Rows of a chunk at most.
     pub batch_rows: usize,
+    /// How long the first row of a chunk waits for others where nothing more comes.
+    pub batch_wait: Duration,
     /// Rows left out at the beginning of the input.
     pub skip_rows: u64,
     /// What is between two values of CSV.
@@ -238,36 +251,63 @@ fn matches(pattern: &str) -> Result<Vec<Source>, InputError> {
     Ok(files)
 }
 
-/// Reads all sources, one after the other, on a thread of its own. The channel ends after the last row or
-/// after the first error. Dropping the receiver stops the thread.
-pub fn start(
-    sources: Vec<Source>,
-    reading: Reading,
-) -> io::Result<mpsc::Receiver<Result<Chunk, InputError>>> {
-    let (sender, receiver) = mpsc::channel(READ_AHEAD);
+/// Rows that a thread reads.
+#[derive(Debug)]
+pub struct Rows {
+    chunks: mpsc::Receiver<Result<Chunk, InputError>>,
+    stop: StopReading,
+    flows: bool,
+}
+
+impl Rows {
+    /// The next rows; none after the last ones, or after the first error.
+    pub async fn next(&mut self) -> Option<Result<Chunk, InputError>> {
+        self.chunks.recv().await
+    }
+
+    /// Ends the reading; whether there may be rows that have come already, which are then still handed over.
+    /// What cannot be read of them, such as the beginning of a line, is no error.
+    pub fn stop(&self) -> bool {
+        self.stop.set();
+        self.flows
+    }
+}
+
+/// Reads all sources, one after the other, on a thread of its own. Dropping the rows stops the thread.
+pub fn start(sources: Vec<Source>, reading: Reading) -> io::Result<Rows> {
+    let (sender, chunks) = mpsc::channel(READ_AHEAD);
+    let stop = StopReading::default();
+    let rows = Rows { chunks, stop: stop.clone(), flows: sources.iter().any(Source::flows) };
     let thread = std::thread::Builder::new().name("reader".to_owned());
     thread.spawn(move || {
-        if let Err(error) = read_all(&sources, &reading, &sender) {
+        if let Err(error) = read_all(&sources, &reading, &stop, &sender)
+            && !stop.is_set()
+        {
             // Nobody listens any more: the ingest ended first.
             let _ = sender.blocking_send(Err(error));
         }
     })?;
-    Ok(receiver)
+    Ok(rows)
 }
 
 fn read_all(
     sources: &[Source],
     reading: &Reading,
+    stop: &StopReading,
     sender: &mpsc::Sender<Result<Chunk, InputError>>,
 ) -> Result<(), InputError> {
     let mut skip = reading.skip_rows;
     for source in sources {
-        let (mut reader, skipped) = open(source, reading, skip)?;
+        let flows = source.flows();
+        let (mut reader, skipped) = open(source, flows, reading, stop, skip)?;
         skip -= skipped;
         while let Some(chunk) = reader.next()? {
-            if sender.blocking_send(Ok(chunk)).is_err() {
+            if sender.blocking_send(Ok(chunk)).is_err() || (stop.is_set() && !flows) {
                 return Ok(());
             }
+        }
+        if stop.is_set() {
+            return Ok(());
         }
     }
     if skip > 0 {
@@ -285,10 +325,27 @@ fn read_all(
 type Opened = (Box<dyn FileReader>, u64);
 
 /// A reader of a source behind its first `skip` rows, and how many it could skip.
-fn open(source: &Source, reading: &Reading, skip: u64) -> Result<Opened, InputError> {
+fn open(
+    source: &Source,
+    flows: bool,
+    reading: &Reading,
+    stop: &StopReading,
+    skip: u64,
+) -> Result<Opened, InputError> {
     let name: Arc<str> = source.name().into();
     let failed = |error: io::Error| InputError::of_file(&name, error.to_string());
+    let (wait, stop) = (reading.batch_wait, stop.clone());
     match source {
+        Source::Stdin => {
+            let flow = Flow::start(|| Ok(io::stdin()), wait, stop).map_err(failed)?;
+            open_flow(flow, reading.format, name, reading, skip)
+        }
+        Source::File(path) if flows => {
+            let format = reading.format.or(by_name(path));
+            let path = path.clone();
+            let flow = Flow::start(move || File::open(path), wait, stop).map_err(failed)?;
+            open_flow(flow, format, name, reading, skip)
+        }
         Source::File(path) => {
             let mut file = File::open(path).map_err(failed)?;
             match file_format(path, &mut file, reading.format)? {
@@ -301,26 +358,32 @@ fn open(source: &Source, reading: &Reading, skip: u64) -> Result<Opened, InputEr
                 },
             }
         }
-        Source::Stdin => {
-            let mut stdin = io::stdin();
-            let begin = begin(&mut stdin).map_err(failed)?;
-            let format = reading.format.or(by_content(&begin)).unwrap_or(FileFormat::Ndjson);
-            let is_arrow_file = format == FileFormat::Arrow && is_arrow_file(&begin, &name)?;
-            let whole = Cursor::new(begin).chain(stdin);
-            match format {
-                FileFormat::Ndjson => boxed(Ndjson::open(BufReader::new(whole), name, reading, skip)?),
-                FileFormat::Csv => boxed(CsvFile::open(BufReader::new(whole), name, reading, skip)?),
-                FileFormat::Parquet => {
-                    let bytes = Bytes::from(all(whole).map_err(failed)?);
-                    boxed(ParquetFile::open(bytes, name, reading, skip)?)
-                }
-                FileFormat::Arrow if is_arrow_file => {
-                    let bytes = Cursor::new(all(whole).map_err(failed)?);
-                    boxed(ArrowRows::of_file(bytes, name, reading, skip)?)
-                }
-                FileFormat::Arrow => boxed(ArrowRows::of_stream(BufReader::new(whole), name, reading, skip)?),
-            }
+    }
+}
+
+/// The same of what can be read only once, and as it comes. What does not tell its format is taken for
+/// NDJSON.
+fn open_flow(
+    mut flow: Flow,
+    format: Option<FileFormat>,
+    name: Arc<str>,
+    reading: &Reading,
+    skip: u64,
+) -> Result<Opened, InputError> {
+    let failed = |error: io::Error| InputError::of_file(&name, error.to_string());
+    let begin = flow.begin(PARQUET_MAGIC.len()).map_err(failed)?;
+    match format.or(by_content(&begin)).unwrap_or(FileFormat::Ndjson) {
+        FileFormat::Ndjson => boxed(Ndjson::open(flow, name, reading, skip)?),
+        FileFormat::Csv => boxed(CsvFile::open(flow, name, reading, skip)?),
+        FileFormat::Parquet => {
+            let bytes = Bytes::from(all(flow).map_err(failed)?);
+            boxed(ParquetFile::open(bytes, name, reading, skip)?)
         }
+        FileFormat::Arrow if is_arrow_file(&begin, &name)? => {
+            let bytes = Cursor::new(all(flow).map_err(failed)?);
+            boxed(ArrowRows::of_file(bytes, name, reading, skip)?)
+        }
+        FileFormat::Arrow => boxed(ArrowRows::of_stream(flow, name, reading, skip)?),
     }
 }
 
@@ -375,17 +438,21 @@ fn begin(input: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(begin)
 }
 
-/// The format asked for, else by the ending of the name, else by how the file begins.
-fn file_format(path: &Path, file: &mut File, asked: Option<FileFormat>) -> Result<FileFormat, InputError> {
+/// The format that the ending of a name tells.
+fn by_name(path: &Path) -> Option<FileFormat> {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
-    let told = asked.or(match ending.as_deref() {
+    match ending.as_deref() {
         Some("parquet" | "pq") => Some(FileFormat::Parquet),
         Some("ndjson" | "jsonl" | "json") => Some(FileFormat::Ndjson),
         Some("csv") => Some(FileFormat::Csv),
         Some("arrow" | "arrows" | "ipc" | "feather") => Some(FileFormat::Arrow),
         _ => None,
-    });
-    if let Some(told) = told {
+    }
+}
+
+/// The format asked for, else by the ending of the name, else by how the file begins.
+fn file_format(path: &Path, file: &mut File, asked: Option<FileFormat>) -> Result<FileFormat, InputError> {
+    if let Some(told) = asked.or(by_name(path)) {
         return Ok(told);
     }
     let name = path.display().to_string();

@@ -39,7 +39,7 @@ fn human(report: &TableReport) -> String {
         format!("base      version {}", report.base_version),
         format!("key       {key}"),
         format!("sharding  {}", sharding(report.sharding.as_ref())),
-        format!("shards    {}", count(report.shards.len() as u64)),
+        format!("shards    {}", shards(report)),
     ];
     let is_sharded = report.sharding.as_ref().is_some_and(|sharding| *sharding != ShardingReport::Unsharded);
     if report.shards.len() > 1 {
@@ -66,6 +66,14 @@ fn sharding(sharding: Option<&ShardingReport>) -> String {
         }
         Some(ShardingReport::Identity { column }) => format!("a shard for each value of {column}"),
         Some(ShardingReport::Manual) => "shards made by hand".to_owned(),
+    }
+}
+
+fn shards(report: &TableReport) -> String {
+    match report.shards.len() as u64 {
+        // A shard is made by the first row for it.
+        0 if report.sharding.is_some() => "none: nothing was written yet".to_owned(),
+        shards => count(shards),
     }
 }
 

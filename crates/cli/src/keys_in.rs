@@ -4,6 +4,7 @@
 //! type. Does not own: reading files ([`crate::input`]). Called by `get` and `delete`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
 use arrow_cast::{CastOptions, cast_with_options};
@@ -14,7 +15,7 @@ use headwater::{QueryError, Table};
 use serde_json::Value;
 
 use crate::error::Failure;
-use crate::input::{self, FileFormat, Reading};
+use crate::input::{self, FileFormat, InputError, Reading};
 
 /// Keys of a file handed over at once.
 const FILE_KEYS: usize = 10_000;
@@ -56,15 +57,30 @@ fn of_file(file: &str, key: &SchemaRef) -> Result<KeyBatches<'static>, Failure> 
         schema: key.clone(),
         format: Some(FileFormat::Ndjson),
         batch_rows: FILE_KEYS,
+        batch_wait: Duration::MAX,
         skip_rows: 0,
         csv_delimiter: b',',
     };
-    let chunks = input::start(sources, reading).map_err(|error| Failure::io("the reading thread", &error))?;
-    let batches = stream::unfold(chunks, |mut chunks| async move {
-        let chunk = chunks.recv().await?;
-        Some((chunk.map(|chunk| chunk.rows).map_err(Failure::from), chunks))
+    let rows = input::start(sources, reading).map_err(|error| Failure::io("the reading thread", &error))?;
+    let batches = stream::unfold((rows, key.clone()), |(mut rows, key)| async move {
+        let keys = rows.next().await?.map(|chunk| chunk.rows).map_err(|error| of_keys(error, &key));
+        Some((keys, (rows, key)))
     });
     Ok(batches.boxed_local())
+}
+
+/// What is wrong with a line, where a line has less than a row has.
+fn of_keys(error: InputError, key: &Schema) -> Failure {
+    let names: Vec<&str> = key.fields().iter().map(|field| field.name().as_str()).collect();
+    let names = names.join(", ");
+    let reason = match &error.column {
+        Some(column) if key.field_with_name(column).is_err() => {
+            format!("it is no column of the key: a line of keys has {names} and nothing else")
+        }
+        _ if error.line.is_some() => format!("{} (a line of keys is a JSON object of {names})", error.reason),
+        _ => return error.into(),
+    };
+    InputError { reason, ..error }.into()
 }
 
 /// One row for each argument.

@@ -13,6 +13,7 @@ mod csv_file;
 mod csv_values;
 mod delete;
 mod error;
+mod flow;
 mod flush;
 mod get;
 mod index;

@@ -3,9 +3,10 @@
 //! Owns: splitting into lines, decoding in batches, and finding the line at fault. Does not own: which values
 //! a column takes ([`crate::json_values`]). Blank lines are no rows, and a byte order mark at the beginning
 //! is passed over. The rows before a bad line are handed over first, so that everything before it can be
-//! acknowledged.
+//! acknowledged; so are those before a line that is slow to come ([`crate::flow`]). A line that was cut off
+//! is a bad one: no part of an object is an object.
 
-use std::io::{self, BufRead, Chain, Cursor, Read};
+use std::io::{self, BufRead, Chain, Cursor, ErrorKind, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use arrow_json::reader::infer_json_schema;
 use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 
 use crate::convert::Fit;
+use crate::flow::Paced;
 use crate::input::{Chunk, FileReader, InputError, Reading};
 use crate::json_values::{Fault, JsonValues};
 
@@ -41,7 +43,7 @@ pub struct Ndjson<R> {
     failed: Option<InputError>,
 }
 
-/// Lines in hand, one after the other in one buffer.
+/// Lines in hand, one after the other in one buffer, and behind them what came of the next.
 #[derive(Debug, Default)]
 struct Lines {
     text: Vec<u8>,
@@ -54,10 +56,27 @@ struct Row {
     line: u64,
 }
 
+/// What reading a line came to.
+enum Came {
+    /// A line.
+    Line,
+    /// Nothing, or a part of a line: no more came for a while.
+    Quiet,
+    /// The end.
+    End,
+}
+
 impl Lines {
+    /// Lets go of the lines; what came of the next one stays.
     fn clear(&mut self) {
-        self.text.clear();
+        let end = self.end();
+        self.text.drain(..end);
         self.rows.clear();
+    }
+
+    /// Where the last line ends.
+    fn end(&self) -> usize {
+        self.rows.last().map_or(0, |row| row.text.end)
     }
 
     fn of(&self, row: &Row) -> &[u8] {
@@ -66,12 +85,12 @@ impl Lines {
 
     /// The text of the first `rows` lines.
     fn before(&self, rows: usize) -> &[u8] {
-        let end = self.rows.get(rows).map_or(self.text.len(), |row| row.text.start);
+        let end = self.rows.get(rows).map_or(self.end(), |row| row.text.start);
         self.text.get(..end).unwrap_or_default()
     }
 }
 
-impl<R: BufRead> Ndjson<R> {
+impl<R: Paced> Ndjson<R> {
     /// Starts reading behind the first `skip` rows; also says how many of these there were.
     ///
     /// # Errors
@@ -94,7 +113,7 @@ impl<R: BufRead> Ndjson<R> {
             row: 0,
             failed: None,
         };
-        while file.row < skip && file.read_line()? {
+        while file.row < skip && matches!(file.read_line()?, Came::Line) {
             file.row += file.lines.rows.len() as u64;
             file.lines.clear();
         }
@@ -102,18 +121,23 @@ impl<R: BufRead> Ndjson<R> {
         Ok((file, skipped))
     }
 
-    /// Reads one line, a row unless it is blank; false at the end.
-    fn read_line(&mut self) -> Result<bool, InputError> {
-        let start = self.lines.text.len();
-        let read = (&mut self.input).take(MAX_LINE).read_until(b'\n', &mut self.lines.text);
-        let read = read.map_err(|error| self.at_line(self.line + 1, error.to_string()))?;
-        if read == 0 {
-            return Ok(false);
+    /// Reads one line, or the rest of one; a row unless it is blank.
+    fn read_line(&mut self) -> Result<Came, InputError> {
+        let start = self.lines.end();
+        let room = MAX_LINE - (self.lines.text.len() - start) as u64;
+        let read = (&mut self.input).take(room).read_until(b'\n', &mut self.lines.text);
+        match read {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Came::Quiet),
+            Err(error) => return Err(self.at_line(self.line + 1, error.to_string())),
+        }
+        let text = start..self.lines.text.len();
+        if text.is_empty() {
+            return Ok(Came::End);
         }
         self.line += 1;
-        let text = start..self.lines.text.len();
         let line = self.lines.text.get(text.clone()).unwrap_or_default();
-        if read as u64 == MAX_LINE && !line.ends_with(b"\n") {
+        if line.len() as u64 == MAX_LINE && !line.ends_with(b"\n") {
             return Err(self.at_line(self.line, format!("the line is longer than {MAX_LINE} bytes")));
         }
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -121,7 +145,7 @@ impl<R: BufRead> Ndjson<R> {
         } else {
             self.lines.rows.push(Row { text, line: self.line });
         }
-        Ok(true)
+        Ok(Came::Line)
     }
 
     fn at_line(&self, line: u64, reason: String) -> InputError {
@@ -132,7 +156,7 @@ impl<R: BufRead> Ndjson<R> {
     fn decode(&mut self) -> Result<Option<RecordBatch>, InputError> {
         let rows = self.lines.rows.len();
         if self.lines.rows.iter().all(|row| self.values.check(self.lines.of(row)).is_ok())
-            && let Ok(Some(batch)) = decode(&self.schema, &self.lines.text, rows)
+            && let Ok(Some(batch)) = decode(&self.schema, self.lines.before(rows), rows)
         {
             return Ok(Some(batch));
         }
@@ -197,19 +221,21 @@ pub fn without_mark<R: BufRead>(mut input: R) -> io::Result<Text<R>> {
     Ok(Cursor::new(begin).chain(input))
 }
 
-impl<R: BufRead> FileReader for Ndjson<R> {
+impl<R: Paced> FileReader for Ndjson<R> {
     fn next(&mut self) -> Result<Option<Chunk>, InputError> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
         self.lines.clear();
         while self.lines.rows.len() < self.batch_rows {
+            // Rows in hand do not wait for others that may never come.
+            self.input.get_mut().1.hurry(!self.lines.rows.is_empty());
             match self.read_line() {
-                Ok(true) => {}
-                Ok(false) => break,
+                Ok(Came::Line) => {}
+                Ok(Came::Quiet | Came::End) => break,
                 Err(error) if self.lines.rows.is_empty() => return Err(error),
                 Err(error) => {
-                    self.lines.text.truncate(self.lines.rows.last().map_or(0, |row| row.text.end));
+                    self.lines.text.truncate(self.lines.end());
                     self.failed = Some(error);
                     break;
                 }

@@ -49,7 +49,8 @@ pub fn table_options(
     Ok(options)
 }
 
-fn has_scheme(table: &str, wanted: &str) -> bool {
+/// Whether the address of a table has this scheme.
+pub fn has_scheme(table: &str, wanted: &str) -> bool {
     table.split_once(':').is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case(wanted))
 }
 

@@ -9,6 +9,7 @@ use headwater::verify::report::{Checked, Finding};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::Failure;
+use crate::index::coverage;
 use crate::output::{self, counted};
 use crate::progress;
 use crate::{Format, Global};
@@ -59,14 +60,13 @@ fn human(report: &VerifyReport) -> String {
     let mut lines =
         vec![format!("table     {}", report.table), format!("base      version {}", report.base_version)];
     for index in &report.key_indexes {
-        lines.push(format!(
-            "index     {} covers {} of {}",
-            index.name,
-            output::count(index.covered),
-            counted(index.fragments, "fragment")
-        ));
+        lines.push(format!("index     {}: {}", index.name, coverage(index.covered, index.fragments)));
     }
-    lines.push(format!("checked   {}", summary(&report.checked)));
+    lines.push(match report.checked.shards {
+        // A shard is made by the first row for it.
+        0 if report.sound => "checked   the base; there are no shards: nothing was written yet".to_owned(),
+        _ => format!("checked   {}", summary(&report.checked)),
+    });
     lines.push(match report.findings.len() as u64 {
         0 => "sound     nothing is wrong".to_owned(),
         findings => format!("BROKEN    {}", counted(findings, "finding")),

@@ -50,16 +50,17 @@ pub enum ShardError {
         /// The failure that stopped it.
         reason: String,
     },
-    /// Memory is full and was not freed in time. Nothing was written; try again.
-    #[error(
-        "shard {shard}: {used} of {limit} bytes in use after waiting {waited_ms} ms for flushes; try again"
-    )]
+    /// Memory is full and was not freed in time, or the shard remembers as many client tokens as it may.
+    /// Nothing was written; try again.
+    #[error("shard {shard}: {used} of {limit} {what} in use after waiting {waited_ms} ms; try again")]
     Backpressure {
         /// The shard.
         shard: ShardId,
-        /// Bytes in use by the process's memtables.
+        /// What is used up: `bytes` of the process's memtables, or `client tokens`.
+        what: &'static str,
+        /// How much of it is in use.
         used: u64,
-        /// The budget.
+        /// How much there is.
         limit: u64,
         /// How long the put waited, in milliseconds.
         waited_ms: u64,
@@ -92,6 +93,16 @@ pub enum ShardError {
         /// The shard.
         shard: ShardId,
         /// Who won what.
+        reason: String,
+    },
+    /// A key of a conditional write was written since the snapshot it was decided on, or may have been.
+    /// Nothing was written. Take a new snapshot, read the rows again, and decide anew: the same write with
+    /// the old snapshot is refused again.
+    #[error("shard {shard}: {reason}; nothing was written: read the rows again and decide anew")]
+    ConditionFailed {
+        /// The shard.
+        shard: ShardId,
+        /// What was written since.
         reason: String,
     },
     /// The shard is being dropped and refuses claims.

@@ -19,6 +19,11 @@ pub enum Plants {
     ClaimWithoutSentinel,
     /// lance#9035: a flush does not wait until every index has applied every row.
     FlushBeforeIndexed,
+    /// A conditional write is written whatever its condition says: lost updates.
+    ConditionIgnored,
+    /// A flush covers entries and does not record that they carry client tokens: the next writer has
+    /// forgotten them.
+    TokenForgotten,
 }
 
 impl Plants {

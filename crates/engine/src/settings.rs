@@ -15,6 +15,11 @@ pub const MIN_ENTRY_BYTES: u64 = 1024;
 pub const MAX_ENTRY_BYTES: u64 = 1 << 30;
 /// The largest `wal.linger_ms`: a minute-long put is a mistake.
 pub const MAX_LINGER_MS: u64 = 10_000;
+/// The largest `wal.company_percent`.
+pub const MAX_COMPANY_PERCENT: u64 = 100;
+
+/// The largest `tokens.window_ms`, a day: each open reads the WAL entries of that time again.
+pub const MAX_TOKEN_WINDOW_MS: u64 = 86_400_000;
 
 /// Everything that can be set for a shard. Every field has a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +37,8 @@ pub struct ShardSettings {
     pub retry: RetryPolicy,
     /// How long reads are served.
     pub reads: ReadSettings,
+    /// How client tokens are remembered.
+    pub tokens: TokenSettings,
 }
 
 /// When the active memtable is frozen: at whichever limit is reached first.
@@ -71,9 +78,13 @@ pub struct WalSettings {
     /// Milliseconds to wait for company before an entry is written while no PUT is in flight. 0 = none; about
     /// 5 for cloud stores trades latency for fewer PUTs.
     pub linger_ms: u64,
+    /// Percent of the time a PUT took that the next one waits, 5 ms at most, for the clients just answered to
+    /// come back; it goes out as soon as all are there. Where that is less than a millisecond, it waits until
+    /// tasks that are ready have run. 0 = never.
+    pub company_percent: u32,
     /// Compression of the bodies.
     pub compression: WalCompression,
-    /// How many entries are fetched at once on recovery.
+    /// How many entries are fetched at once on recovery, at most; fewer when they are large.
     pub replay_parallelism: usize,
 }
 
@@ -82,8 +93,9 @@ impl Default for WalSettings {
         Self {
             max_entry_bytes: 16 << 20,
             linger_ms: 0,
+            company_percent: 10,
             compression: WalCompression::default(),
-            replay_parallelism: 32,
+            replay_parallelism: 128,
         }
     }
 }
@@ -92,21 +104,36 @@ impl Default for WalSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WalCompression {
+    /// None on local disk, where compressing costs more time than the bytes; zstd elsewhere, where every byte
+    /// travels twice. `docs/performance.md` has the figures.
+    #[default]
+    Auto,
     /// As it is.
     None,
     /// Fast.
-    #[default]
     Lz4,
     /// Small.
     Zstd,
 }
 
+impl WalCompression {
+    /// What it comes to for a table on local disk, or elsewhere.
+    #[must_use]
+    pub fn resolved(self, on_local_disk: bool) -> Self {
+        match self {
+            Self::Auto if on_local_disk => Self::None,
+            Self::Auto => Self::Zstd,
+            chosen => chosen,
+        }
+    }
+}
+
 impl From<WalCompression> for headwater_format::wal_entry::Compression {
     fn from(compression: WalCompression) -> Self {
-        match compression {
+        match compression.resolved(false) {
             WalCompression::None => Self::None,
             WalCompression::Lz4 => Self::Lz4,
-            WalCompression::Zstd => Self::Zstd,
+            WalCompression::Zstd | WalCompression::Auto => Self::Zstd,
         }
     }
 }
@@ -162,6 +189,24 @@ impl Default for ReadSettings {
     }
 }
 
+/// How client tokens are remembered: every write that comes with one costs memory for as long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TokenSettings {
+    /// Milliseconds in which a write with the token of an earlier one is taken for the same write. For as
+    /// long, WAL entries are kept from collection, and read when the shard is opened.
+    pub window_ms: u64,
+    /// Tokens a shard remembers, a few hundred bytes each; past it, writes with a new one are refused
+    /// retryably.
+    pub max: usize,
+}
+
+impl Default for TokenSettings {
+    fn default() -> Self {
+        Self { window_ms: 600_000, max: 100_000 }
+    }
+}
+
 /// A setting has a value it cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("setting {setting}: {reason}")]
@@ -190,7 +235,10 @@ impl ShardSettings {
         at_least("retry.cap_ms", millis(self.retry.cap), base_ms)?;
         at_least("retry.budget_ms", millis(self.retry.budget), 1)?;
         at_least("reads.epoch_confirm_ms", self.reads.epoch_confirm_ms, 1)?;
-        at_least("reads.snapshot_max_age_ms", self.reads.snapshot_max_age_ms, 1)
+        at_least("reads.snapshot_max_age_ms", self.reads.snapshot_max_age_ms, 1)?;
+        at_least("tokens.window_ms", self.tokens.window_ms, 1)?;
+        at_most("tokens.window_ms", self.tokens.window_ms, MAX_TOKEN_WINDOW_MS)?;
+        at_least("tokens.max", self.tokens.max as u64, 1)
     }
 
     fn validate_freeze(&self) -> Result<(), InvalidSetting> {
@@ -208,6 +256,7 @@ impl ShardSettings {
         at_least("wal.max_entry_bytes", self.wal.max_entry_bytes, MIN_ENTRY_BYTES)?;
         at_most("wal.max_entry_bytes", self.wal.max_entry_bytes, MAX_ENTRY_BYTES)?;
         at_most("wal.linger_ms", self.wal.linger_ms, MAX_LINGER_MS)?;
+        at_most("wal.company_percent", u64::from(self.wal.company_percent), MAX_COMPANY_PERCENT)?;
         at_least("wal.replay_parallelism", self.wal.replay_parallelism as u64, 1)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Owns: coordinates and ids ([`coord`]), object names ([`path`]), the storage schema ([`schema`]), keys and
 //! their encodings ([`key`]), the bloom filter over key hashes ([`bloom`]), the bucket function ([`bucket`]),
-//! the WAL entry ([`wal_entry`]), the shard manifest ([`shard_manifest`]) and its hint ([`version_hint`]).
+//! the WAL entry ([`wal_entry`]) and the client tokens in it ([`token`]), the shard manifest
+//! ([`shard_manifest`]) and its hint ([`version_hint`]).
 //!
 //! Does not own: where the bytes go (`headwater-store`), what they mean for a shard (`headwater-engine`),
 //! Lance files (`headwater-lance`).
@@ -17,5 +18,6 @@ pub mod key;
 pub mod path;
 pub mod schema;
 pub mod shard_manifest;
+pub mod token;
 pub mod version_hint;
 pub mod wal_entry;

@@ -5,9 +5,9 @@
 //! and P11 readable: generations ascend, and each is below the next one to publish.
 //!
 //! # Bytes
-//! The `ShardManifest` message of the Lance table format, plus one field of ours: tag 1000, `write_id`, 16
-//! bytes, which describes only the version that carries it. Readers that do not know it drop it. Unknown tags
-//! are ignored.
+//! The `ShardManifest` message of the Lance table format, plus two fields of ours, which describe only the
+//! version that carries them: tag 1000, `write_id`, 16 bytes; tag 1001, `token_floor`, a message of a
+//! position (tag 1) and a time (tag 2). Readers that do not know them drop them. Unknown tags are ignored.
 //!
 //! The wire order is ours too: `shard_id` goes out last. Protobuf does not care, and so every strict prefix
 //! of what we wrote is refused, because a manifest without its shard id is none. **What cannot be caught:** a
@@ -56,6 +56,20 @@ pub struct ShardManifest {
     /// Makes the bytes of this version unique, so that a writer recognises its own. Absent in what others
     /// wrote.
     pub write_id: Option<Uuid>,
+    /// Where the log below the replay cursor still tells of client tokens; none when it need not be read for
+    /// them. Absent in what others wrote.
+    pub token_floor: Option<TokenFloor>,
+}
+
+/// Which covered WAL entries carry client tokens that were alive when this was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenFloor {
+    /// The first of them. From here to the replay cursor a missing entry is no hole: its rows are in
+    /// SSTables.
+    pub position: WalPosition,
+    /// When the youngest of their tokens was accepted, by its writer's clock, in milliseconds since 1970:
+    /// once it has expired, so have all.
+    pub newest_ms: u64,
 }
 
 /// A published SSTable. Absent numbers are unknown, not zero.
@@ -129,6 +143,7 @@ impl ShardManifest {
             sstables: Vec::new(),
             status: ShardStatus::Active,
             write_id,
+            token_floor: None,
         }
     }
 
@@ -154,8 +169,8 @@ impl ShardManifest {
         Ok(manifest)
     }
 
-    /// Checks what holds for every manifest by itself: version and generations count from 1, SSTables ascend
-    /// below `current_generation` and their paths are names of one directory.
+    /// Checks what holds for every manifest by itself: version, generations and a token floor count from 1,
+    /// SSTables ascend below `current_generation` and their paths are names of one directory.
     ///
     /// # Errors
     /// [`ManifestError::Missing`] or [`ManifestError::Invalid`], naming the first field at fault.
@@ -165,6 +180,9 @@ impl ShardManifest {
         }
         if self.current_generation == Generation::ZERO {
             return Err(ManifestError::Missing { field: "current_generation" });
+        }
+        if self.token_floor.is_some_and(|floor| floor.position == WalPosition::ZERO) {
+            return Err(ManifestError::Missing { field: "token_floor.position" });
         }
         let mut previous = Generation::ZERO;
         for sstable in &self.sstables {

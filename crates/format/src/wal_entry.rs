@@ -1,13 +1,15 @@
 //! One WAL entry: the rows one PUT made durable, or the sentinel that fences earlier writers.
 //!
-//! Owns: [`WalEntry`], [`encode_rows`], [`encode_sentinel`], [`decode`]. Does not own: positions (the file
-//! name), what an epoch or generation means for a shard (`headwater-engine`), whether an entry's schema is
-//! the table's ([`crate::schema::schema_difference`]). Keeps P3 readable: an entry decodes whole or not at
-//! all; no prefix of an entry is an entry.
+//! Owns: [`WalEntry`], [`encode_rows`], [`encode_rows_with_tokens`], [`encode_sentinel`], [`decode`]. Does
+//! not own: positions (the file name), what an epoch or generation means for a shard (`headwater-engine`),
+//! the text of a list of client tokens ([`crate::token`]), whether an entry's schema is the table's
+//! ([`crate::schema::schema_difference`]). Keeps P3 readable: an entry decodes whole or not at all; no prefix
+//! of an entry is an entry.
 //!
 //! # Bytes
 //! An Arrow IPC stream of one schema. Schema metadata is exactly the base's own plus `writer_epoch` and
-//! `generation`, decimal; a sentinel has no fields, `fence_sentinel` = `true` and no batches. Bodies may be
+//! `generation`, decimal; client tokens stand in field metadata of `_tombstone`, where the reference ignores
+//! them ([`crate::token`]). A sentinel has no fields, `fence_sentinel` = `true` and no batches. Bodies may be
 //! compressed. Bytes after the end-of-stream marker are ignored.
 //!
 //! **What cannot be caught:** the format has no checksum, so flipped bits inside values decode to other
@@ -22,13 +24,14 @@ use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, MetadataVersion};
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_schema::{ArrowError, FieldRef, Fields, Schema, SchemaRef};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::coord::{Epoch, Generation};
 use crate::path::parse_decimal;
-use crate::schema::schema_difference;
+use crate::schema::{TOMBSTONE, schema_difference};
+use crate::token::{self, EntryToken, TOKENS};
 
 mod stream;
 
@@ -51,6 +54,8 @@ pub const MAX_DECODED_BYTES: u64 = 1 << 30;
 /// Buffers of rows begin at multiples of this, the least Arrow allows: an entry of one row is mostly padding
 /// otherwise.
 const ALIGNMENT: usize = 8;
+/// Characters of an invalid list of tokens that an error shows.
+const SHOWN_TOKENS: usize = 80;
 /// The reference's mark of an entry whose rows are incomplete without side files (managed blobs).
 const SIDE_FILES: &str = "mem_wal_target_generation";
 
@@ -61,6 +66,8 @@ pub struct WalEntry {
     pub epoch: Epoch,
     /// What it holds.
     pub body: WalBody,
+    /// The client tokens its rows came with, in row order; never any in entries of other writers.
+    pub tokens: Vec<EntryToken>,
 }
 
 /// What an entry holds.
@@ -118,6 +125,12 @@ pub enum WalEntryError {
         /// What it holds.
         value: String,
     },
+    /// A list of client tokens is none, or names rows the entry does not have.
+    #[error("wal entry with an invalid list of client tokens: {text:?}")]
+    InvalidTokens {
+        /// How the list begins.
+        text: String,
+    },
     /// An entry without batches that is no sentinel.
     #[error("wal entry without batches that is no fence sentinel")]
     NoBatches,
@@ -153,18 +166,34 @@ pub enum WalEntryError {
     },
 }
 
-/// The bytes of an entry with `batches`, all of which belong to memtable `generation` and have the fields of
-/// `schema` (the storage schema, whose metadata is the base's own). The same input gives the same bytes.
+/// As [`encode_rows_with_tokens`], without tokens.
 ///
 /// # Errors
-/// [`WalEntryError::NoBatches`] when there is no row, [`WalEntryError::MixedSchemas`] when a batch has other
-/// fields than `schema`, [`WalEntryError::ReservedMetadata`], [`WalEntryError::InvalidMetadata`] for
-/// generation 0 (the base), else [`WalEntryError::Unencodable`].
+/// As [`encode_rows_with_tokens`].
 pub fn encode_rows(
     schema: &SchemaRef,
     epoch: Epoch,
     generation: Generation,
     batches: &[RecordBatch],
+    compression: Compression,
+) -> Result<Bytes, WalEntryError> {
+    encode_rows_with_tokens(schema, epoch, generation, batches, &[], compression)
+}
+
+/// The bytes of an entry with `batches`, all of which belong to memtable `generation` and have the fields of
+/// `schema` (the storage schema, whose metadata is the base's own). `tokens` need a `_tombstone` column to
+/// stand in. The same input gives the same bytes.
+///
+/// # Errors
+/// [`WalEntryError::NoBatches`] when there is no row, [`WalEntryError::MixedSchemas`] when a batch has other
+/// fields than `schema`, [`WalEntryError::ReservedMetadata`], [`WalEntryError::InvalidMetadata`] for
+/// generation 0 (the base), else [`WalEntryError::Unencodable`].
+pub fn encode_rows_with_tokens(
+    schema: &SchemaRef,
+    epoch: Epoch,
+    generation: Generation,
+    batches: &[RecordBatch],
+    tokens: &[EntryToken],
     compression: Compression,
 ) -> Result<Bytes, WalEntryError> {
     if batches.iter().all(|batch| batch.num_rows() == 0) {
@@ -179,7 +208,8 @@ pub fn encode_rows(
     let mut metadata = schema.metadata().clone();
     metadata.insert(WRITER_EPOCH.to_owned(), epoch.to_string());
     metadata.insert(GENERATION.to_owned(), generation.to_string());
-    let entry_schema = Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata));
+    let fields = with_tokens(schema.fields(), tokens)?;
+    let entry_schema = Arc::new(Schema::new_with_metadata(fields, metadata));
     let batches = batches.iter().map(|batch| under_schema(batch, &entry_schema));
     let batches = batches.collect::<Result<Vec<_>, _>>()?;
     let write = || write_stream(&entry_schema, &batches, row_options(compression)?);
@@ -219,7 +249,7 @@ pub fn decode(bytes: Bytes) -> Result<WalEntry, WalEntryError> {
     let epoch = number(metadata, WRITER_EPOCH)?.ok_or(WalEntryError::MissingEpoch).map(Epoch::new)?;
     if metadata.get(FENCE_SENTINEL).is_some_and(|mark| mark == "true") {
         return match batches.len() {
-            0 => Ok(WalEntry { epoch, body: WalBody::FenceSentinel }),
+            0 => Ok(WalEntry { epoch, body: WalBody::FenceSentinel, tokens: Vec::new() }),
             batches => Err(WalEntryError::SentinelWithRows { batches }),
         };
     }
@@ -233,8 +263,34 @@ pub fn decode(bytes: Bytes) -> Result<WalEntry, WalEntryError> {
     if generation == Some(Generation::ZERO) {
         return Err(WalEntryError::InvalidMetadata { key: GENERATION, value: "0".to_owned() });
     }
+    let tokens = tokens_of(&schema, &batches)?;
     let batches = with_own_metadata(&schema, batches)?;
-    Ok(WalEntry { epoch, body: WalBody::Rows { generation, batches } })
+    Ok(WalEntry { epoch, body: WalBody::Rows { generation, batches }, tokens })
+}
+
+/// `fields` with `tokens` in the metadata of `_tombstone`, the last of them.
+fn with_tokens(fields: &Fields, tokens: &[EntryToken]) -> Result<Fields, WalEntryError> {
+    let Some(last) = fields.last().filter(|_| !tokens.is_empty()) else { return Ok(fields.clone()) };
+    let unencodable = |reason: String| WalEntryError::Unencodable { reason };
+    if last.name() != TOMBSTONE {
+        return Err(unencodable(format!("client tokens need the column {TOMBSTONE}, which is not last")));
+    }
+    let text = token::write_list(tokens).map_err(|error| unencodable(error.to_string()))?;
+    let mut metadata = last.metadata().clone();
+    metadata.insert(TOKENS.to_owned(), text);
+    let carrier: FieldRef = Arc::new(last.as_ref().clone().with_metadata(metadata));
+    Ok(fields.iter().take(fields.len().saturating_sub(1)).cloned().chain([carrier]).collect())
+}
+
+/// The tokens in the metadata of `_tombstone`.
+fn tokens_of(schema: &Schema, batches: &[RecordBatch]) -> Result<Vec<EntryToken>, WalEntryError> {
+    let carrier = schema.field_with_name(TOMBSTONE).ok();
+    let Some(text) = carrier.and_then(|carrier| carrier.metadata().get(TOKENS)) else {
+        return Ok(Vec::new());
+    };
+    let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+    let invalid = || WalEntryError::InvalidTokens { text: text.chars().take(SHOWN_TOKENS).collect() };
+    token::read_list(text, rows).ok_or_else(invalid)
 }
 
 fn number(metadata: &HashMap<String, String>, key: &'static str) -> Result<Option<u64>, WalEntryError> {
@@ -243,13 +299,23 @@ fn number(metadata: &HashMap<String, String>, key: &'static str) -> Result<Optio
     parse_decimal(text).ok_or_else(invalid).map(Some)
 }
 
-/// Gives batches the schema metadata of the base back.
+/// Gives batches the schema metadata of the base back, and `_tombstone` its own.
 fn with_own_metadata(schema: &Schema, batches: Vec<RecordBatch>) -> Result<Vec<RecordBatch>, WalEntryError> {
     let mut metadata = schema.metadata().clone();
     RESERVED_METADATA.iter().for_each(|key| drop(metadata.remove(*key)));
-    let own = Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata));
+    let fields = schema.fields().iter().map(without_tokens).collect::<Fields>();
+    let own = Arc::new(Schema::new_with_metadata(fields, metadata));
     let restore = |batch: RecordBatch| rewrap(&batch, &own).map_err(undecodable);
     batches.into_iter().map(restore).collect()
+}
+
+fn without_tokens(field: &FieldRef) -> FieldRef {
+    if field.name() != TOMBSTONE || !field.metadata().contains_key(TOKENS) {
+        return Arc::clone(field);
+    }
+    let mut metadata = field.metadata().clone();
+    metadata.remove(TOKENS);
+    Arc::new(field.as_ref().clone().with_metadata(metadata))
 }
 
 fn under_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, WalEntryError> {

@@ -156,18 +156,43 @@ impl Error {
             // Lost shards are not written again by trying again.
             Self::Put { first, .. } if !self.is_retryable() && first.advice().is_some() => first.advice(),
             Self::Put { .. } => Some("write the same batch again: on a table with a key that is safe"),
+            Self::Table { table, source } if is_missing(table, source) => {
+                Some("check the address; `headwater init --schema FILE` and Table::create make a new table")
+            }
             _ => self.shard_error().and_then(shard_advice),
         }
     }
 }
 
 fn of_table(table: &str, source: &TableError) -> String {
-    match source {
-        TableError::NotFound { path } if path.trim_end_matches('/') == table.trim_end_matches('/') => {
-            format!("there is no Lance table at {table}")
-        }
-        _ => format!("table {table}: {source}"),
+    if is_missing(table, source) {
+        return format!("there is no Lance table at {table}");
     }
+    let said = match source {
+        TableError::Unavailable { path, reason } if is_address(path, table) => {
+            format!("storage unavailable: {reason}")
+        }
+        _ => source.to_string(),
+    };
+    // What Lance says of a table begins with its address, and so do texts about the address itself.
+    let address = table.trim_end_matches('/');
+    let rest = said.strip_prefix(address).unwrap_or_default();
+    if rest.starts_with(": ") {
+        format!("table {table}{rest}")
+    } else if rest.starts_with(" is ") || said.starts_with(&format!("{table:?}")) {
+        said
+    } else {
+        format!("table {table}: {said}")
+    }
+}
+
+/// Whether it is the table itself that was not found.
+fn is_missing(table: &str, source: &TableError) -> bool {
+    matches!(source, TableError::NotFound { path } if is_address(path, table))
+}
+
+fn is_address(path: &str, table: &str) -> bool {
+    path.trim_end_matches('/') == table.trim_end_matches('/')
 }
 
 /// Names the shard once: most errors of a shard do it themselves.
@@ -176,6 +201,7 @@ fn of_shard(table: &str, shard: ShardId, source: &ShardError) -> String {
     match source {
         E::Fenced { .. }
         | E::Poisoned { .. }
+        | E::ConditionFailed { .. }
         | E::Backpressure { .. }
         | E::Conflict { .. }
         | E::Sealed { .. }
@@ -200,5 +226,28 @@ fn shard_advice(error: &ShardError) -> Option<&'static str> {
             Some("another process writes this shard, and a shard has one writer: stop one of the two")
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_table_is_named_once() {
+        let unavailable =
+            TableError::Unavailable { path: "some/t".to_owned(), reason: "no answer".to_owned() };
+        for (source, said) in [
+            (TableError::invalid("some/t: no manifest"), "table some/t: no manifest"),
+            (TableError::invalid("some/t is a file"), "some/t is a file"),
+            (TableError::invalid("\"some/t/\" names no table"), "\"some/t/\" names no table"),
+            (TableError::invalid("some/text is no key"), "table some/t/: some/text is no key"),
+            (TableError::NotFound { path: "some/t".to_owned() }, "there is no Lance table at some/t/"),
+            (TableError::NotFound { path: "data/x".to_owned() }, "table some/t/: not found: data/x"),
+            (unavailable, "table some/t/: storage unavailable: no answer"),
+        ] {
+            let text = Error::table("some/t/", source).to_string();
+            assert_eq!(text, said.replace("table some/t: ", "table some/t/: "));
+        }
     }
 }

@@ -19,6 +19,7 @@
 //! Does not own: anything of a single shard (`headwater-engine`), file formats (`headwater-format`,
 //! `headwater-lance`), or terminals and processes (`headwater-cli`).
 
+mod conditional;
 mod error;
 mod indexes;
 pub mod inspect;
@@ -35,6 +36,7 @@ mod ticket;
 pub mod verify;
 mod writer_defaults;
 
+pub use conditional::WriteOptions;
 pub use error::{Error, PutFailure};
 pub use options::OpenOptions;
 pub use snapshot::TableSnapshot;
@@ -43,11 +45,12 @@ pub use ticket::{TableAck, TableTicket};
 
 pub use headwater_engine::budget::MemoryBudget;
 pub use headwater_engine::error::ShardError;
-pub use headwater_engine::settings::ShardSettings;
+pub use headwater_engine::settings::{ShardSettings, WalCompression};
 pub use headwater_engine::shard::{Ack, ShardStats, ShardStatus};
 pub use headwater_engine::snapshot::{ReadLevel, ShardSnapshot};
 pub use headwater_engine::table::TableError;
 pub use headwater_format::coord;
+pub use headwater_format::token::{ClientToken, TokenError};
 pub use headwater_lance::{
     Connection, IndexInfo, IndexKind, MemWal, ShardInfo, ShardValue, Sharding, TableOptions,
 };

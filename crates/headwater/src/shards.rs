@@ -141,6 +141,8 @@ impl Shards {
 
     async fn open(&self, id: ShardId, place: &Place) -> Result<Arc<Shard>, Error> {
         self.check_open()?;
+        let readable = self.common.lance.check_columns(id).await;
+        readable.map_err(|error| Error::table(self.uri(), error))?;
         let failed = place.failed.lock().clone();
         let opened = match failed {
             None => self.claim(id).await,

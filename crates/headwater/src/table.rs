@@ -21,6 +21,7 @@ use headwater_lance::{LanceTable, MemWal, Sharding};
 use headwater_query::ReadCache;
 use headwater_store::{MeterSnapshot, Store};
 
+use crate::conditional::WriteOptions;
 use crate::error::Error;
 use crate::options::OpenOptions;
 use crate::router::{self, Part, Router};
@@ -53,7 +54,7 @@ pub struct TableStats {
 
 /// Which rows a write carries.
 #[derive(Clone, Copy)]
-enum Rows {
+pub(crate) enum Rows {
     /// Whole rows.
     Upserts,
     /// Keys of rows that go.
@@ -132,8 +133,9 @@ impl Table {
     }
 
     fn assemble(lance: Arc<LanceTable>, mem_wal: MemWal, options: OpenOptions) -> Result<Self, Error> {
-        let settings =
+        let mut settings =
             writer_defaults::apply(options.settings.clone(), &options.given, &mem_wal.writer_defaults)?;
+        settings.wal.compression = settings.wal.compression.resolved(lance.on_local_disk());
         let router = Router::new(lance.uri(), lance.schema(), mem_wal.sharding.clone());
         let (env, budget) = (options.env(), options.memory());
         let reads = Arc::new(ReadCache::new(&budget));
@@ -195,8 +197,9 @@ impl Table {
     /// one that failed.
     ///
     /// # Errors
-    /// [`Error::Rows`] for rows that fit no shard, [`Error::Shard`] with one shard's refusal,
-    /// [`Error::Put`] when some of several shards refused.
+    /// [`Error::Rows`] for rows that fit no shard, [`Error::Table`] when what the table is keeps a shard from
+    /// being written to, [`Error::Shard`] with one shard's refusal, [`Error::Put`] when some of several
+    /// shards refused.
     pub async fn put(&self, batch: RecordBatch) -> Result<TableAck, Error> {
         self.put_nowait(batch).await?.await
     }
@@ -207,7 +210,7 @@ impl Table {
     /// # Errors
     /// As [`Table::put`]; what a shard refuses at once is told here, the rest by the ticket.
     pub async fn put_nowait(&self, batch: RecordBatch) -> Result<TableTicket, Error> {
-        self.write(batch, Rows::Upserts).await
+        self.write(batch, Rows::Upserts, &WriteOptions::default()).await
     }
 
     /// Deletes the rows with these keys (exactly the key columns) and waits until that is durable. Keys that
@@ -224,16 +227,29 @@ impl Table {
     /// # Errors
     /// As [`Table::delete`].
     pub async fn delete_nowait(&self, keys: RecordBatch) -> Result<TableTicket, Error> {
-        self.write(keys, Rows::Deletes).await
+        self.write(keys, Rows::Deletes, &WriteOptions::default()).await
     }
 
-    async fn write(&self, batch: RecordBatch, rows: Rows) -> Result<TableTicket, Error> {
+    pub(crate) async fn write(
+        &self,
+        batch: RecordBatch,
+        rows: Rows,
+        options: &WriteOptions,
+    ) -> Result<TableTicket, Error> {
         self.shards.check_open()?;
         let parts = self.router.split(batch)?;
         // All shards first: when one cannot be opened, nothing is written to the others.
         let open = try_join_all(parts.iter().map(|part| self.shards.of_value(&part.value))).await?;
-        let sent = join_all(parts.into_iter().zip(open).map(|(part, shard)| send(shard, part, rows))).await;
+        let sent =
+            join_all(parts.into_iter().zip(open).map(|(part, shard)| send(shard, part, rows, options))).await;
         ticket_of(self.uri(), sent).await
+    }
+
+    /// Opens the shards that rows of `batch` go to, if they are not open yet.
+    pub(crate) async fn open_for(&self, batch: &RecordBatch) -> Result<(), Error> {
+        self.shards.check_open()?;
+        let parts = self.router.split(batch.clone())?;
+        try_join_all(parts.iter().map(|part| self.shards.of_value(&part.value))).await.map(|_| ())
     }
 
     /// Opens, and so claims, every active shard that exists on storage, written here or elsewhere, and
@@ -241,8 +257,9 @@ impl Table {
     /// open now.
     ///
     /// # Errors
-    /// [`Error::Table`] when two shards hold one value (both are named) or a shard written elsewhere cannot
-    /// be adopted, [`Error::Shard`] when one cannot be opened.
+    /// [`Error::Table`] when two shards hold one value (both are named), a shard written elsewhere cannot be
+    /// adopted, or one has SSTables of other columns than the table has now; [`Error::Shard`] when one cannot
+    /// be opened.
     pub async fn open_shards(&self) -> Result<usize, Error> {
         self.shards.check_open()?;
         let found = self.lance.shards().await.map_err(|error| Error::table(self.uri(), error))?;
@@ -323,11 +340,12 @@ impl Table {
     }
 }
 
-async fn send(shard: Arc<Shard>, part: Part, rows: Rows) -> SentPart {
+async fn send(shard: Arc<Shard>, part: Part, rows: Rows, options: &WriteOptions) -> SentPart {
     let (id, count) = (shard.id(), part.rows.num_rows());
+    let options = options.of_shard(id);
     let sent = match rows {
-        Rows::Upserts => shard.put_nowait(part.rows).await,
-        Rows::Deletes => shard.delete_nowait(part.rows).await,
+        Rows::Upserts => shard.put_nowait_with(part.rows, options).await,
+        Rows::Deletes => shard.delete_nowait_with(part.rows, options).await,
     };
     SentPart { shard: id, rows: count, sent }
 }

@@ -65,7 +65,7 @@ impl LanceTable {
         let _created = match Dataset::write(no_rows, uri.as_str(), Some(params)).await {
             Ok(created) => created,
             Err(lance_core::Error::DatasetAlreadyExists { .. }) => {
-                return Err(TableError::invalid(format!("there is a table at {uri} already")));
+                return Err(TableError::invalid("there is a table already"));
             }
             Err(error) => return Err(error::of_table(&uri, error)),
         };

@@ -70,7 +70,7 @@ impl LanceTable {
     /// The own incarnation is proof that the own commit is the one that counts, lost answers included.
     async fn conclude(&self, found: MemWal, incarnation: Uuid) -> Result<MemWal, TableError> {
         if found.incarnation != Some(incarnation) {
-            return Err(TableError::invalid(format!("the table at {} is initialised already", self.uri)));
+            return Err(TableError::invalid("the table is initialised already"));
         }
         self.sync("_versions").await?;
         self.learn_incarnation(incarnation);
@@ -192,10 +192,7 @@ impl LanceTable {
             check_supported(dataset.schema(), schema.file_version)?;
             let entry = mem_wal_entry(&dataset).await.map_err(|error| error::of_table(&self.uri, error))?;
             let Some(entry) = entry else {
-                return Err(TableError::invalid(format!(
-                    "the table at {} has no write tier any more",
-                    self.uri
-                )));
+                return Err(TableError::invalid("the table has no write tier any more"));
             };
             let found = self.initialised(&dataset).await?.and_then(|found| found.incarnation);
             if let Some(incarnation) = found {

@@ -126,6 +126,7 @@ pub struct LanceTable {
     pub(crate) sstable_cache: LanceCache,
     pub(crate) recorded: RecordedValues,
     pub(crate) failed_attempts: FailedAttempts,
+    on_local_disk: bool,
     /// The table's directory, when writes must be synced.
     synced_root: Option<PathBuf>,
     opened: Arc<TableSchema>,
@@ -220,6 +221,7 @@ impl LanceTable {
             sstable_cache: LanceCache::with_capacity(SSTABLE_CACHE_BYTES),
             recorded: RecordedValues::default(),
             failed_attempts: FailedAttempts::default(),
+            on_local_disk: local_dir.is_some(),
             synced_root: local_dir.filter(|_| options.fsync),
             opened: schema,
             newest: Mutex::new(newest),
@@ -229,6 +231,11 @@ impl LanceTable {
     /// Where the table is: as given, without trailing slashes and empty query.
     pub fn uri(&self) -> &str {
         &self.uri
+    }
+
+    /// Whether it lies on a disk of this machine.
+    pub fn on_local_disk(&self) -> bool {
+        self.on_local_disk
     }
 
     /// The base's schema when it was opened: fields carry `lance:field_id` and key markers, no `_tombstone`.
@@ -277,14 +284,13 @@ impl LanceTable {
     /// what storage said.
     pub(crate) async fn current_write_tier(&self) -> Result<(Dataset, Arc<TableSchema>, MemWal), TableError> {
         let (dataset, schema) = self.refresh().await.map_err(|error| match error {
-            TableError::NotFound { path } => TableError::invalid(format!("the table at {path} is gone")),
+            TableError::NotFound { .. } => TableError::invalid("the table is gone"),
             other => other,
         })?;
         let Some(mem_wal) = self.initialised(&dataset).await? else {
-            return Err(TableError::invalid(format!(
-                "the table at {} has no write tier (any more): initialise it before writing",
-                self.uri
-            )));
+            return Err(TableError::invalid(
+                "the table has no write tier (any more): initialise it before writing",
+            ));
         };
         if self.incarnation().is_some_and(|known| mem_wal.incarnation != Some(known)) {
             return Err(self.made_anew());
@@ -297,11 +303,9 @@ impl LanceTable {
 
     /// Why a process stops that wrote to an earlier incarnation.
     pub(crate) fn made_anew(&self) -> TableError {
-        TableError::invalid(format!(
-            "the write tier of the table at {} was made anew since this process opened it: \
-             open the table again",
-            self.uri
-        ))
+        TableError::invalid(
+            "the write tier of the table was made anew since this process opened it: open the table again",
+        )
     }
 
     /// The newest version this process knows of, without asking storage.

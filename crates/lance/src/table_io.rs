@@ -35,24 +35,57 @@ impl LanceTable {
         shard: ShardId,
         sstable: &SsTable,
     ) -> Result<Arc<SsTableFiles>, TableError> {
-        let layout = Layout::new(&self.base, shard, &sstable.path, sstable.generation).map_err(|error| {
-            TableError::Corrupt {
-                path: shard_dir(shard),
-                reason: format!("its manifest names a wrong directory: {error}"),
-            }
-        })?;
+        let layout = self.layout(shard, sstable)?;
         if let Some(open) = self.readers.get(shard, &sstable.path) {
             return Ok(open);
         }
         let (_, schema) = self.known();
-        let open = OpenFiles {
+        let opened = Arc::new(SsTableFiles::open(&self.open_files(&schema), layout).await?);
+        Ok(self.readers.insert(shard, &sstable.path, opened))
+    }
+
+    /// Refuses a shard with SSTables of other columns than the table has now: reads refuse such a table, so
+    /// that rows written to it would be added to what nobody can read (P15). Whatever else is wrong is told
+    /// by those who cannot do without: opening the shard, or reading the SSTable.
+    ///
+    /// # Errors
+    /// [`TableError::SchemaChanged`] then.
+    pub async fn check_columns(&self, shard: ShardId) -> Result<(), TableError> {
+        let Ok(Some(mem_wal)) = self.mem_wal().await else { return Ok(()) };
+        let Ok(Some(manifest)) = self.newest_manifest(shard).await else { return Ok(()) };
+        let compacted = mem_wal.compacted(shard);
+        let mut unfolded = manifest.sstables.iter().filter(|sstable| sstable.generation > compacted);
+        // Columns change between two of them, if at all.
+        let (oldest, newest) = (unfolded.next(), unfolded.next_back());
+        let (_, schema) = self.known();
+        for sstable in oldest.into_iter().chain(newest) {
+            let layout = self.layout(shard, sstable)?;
+            let difference = sstable::column_difference(&self.open_files(&schema), &layout).await;
+            if let Ok(Some(difference)) = difference {
+                let reason = format!("shard {shard} takes no rows, for none could be read: {difference}");
+                return Err(TableError::SchemaChanged { reason });
+            }
+        }
+        Ok(())
+    }
+
+    fn layout(&self, shard: ShardId, sstable: &SsTable) -> Result<Layout, TableError> {
+        Layout::new(&self.base, shard, &sstable.path, sstable.generation).map_err(|error| {
+            TableError::Corrupt {
+                path: shard_dir(shard),
+                reason: format!("its manifest names a wrong directory: {error}"),
+            }
+        })
+    }
+
+    /// What opening SSTables of a table with this schema needs.
+    fn open_files<'a>(&'a self, schema: &'a Arc<TableSchema>) -> OpenFiles<'a> {
+        OpenFiles {
             store: &self.object_store,
             scheduler: &self.scheduler,
             cache: &self.sstable_cache,
-            schema: &schema,
-        };
-        let opened = Arc::new(SsTableFiles::open(&open, layout).await?);
-        Ok(self.readers.insert(shard, &sstable.path, opened))
+            schema,
+        }
     }
 
     /// The schema of the base, which must be that of `frozen`: a generation of another one would serve wrong

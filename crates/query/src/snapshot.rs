@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use futures::future::try_join_all;
 use headwater_engine::memtable::MemtableView;
-use headwater_engine::snapshot::ShardSnapshot;
+use headwater_engine::snapshot::{ShardSnapshot, Unchanged};
 use headwater_engine::table::TableError;
 use headwater_format::coord::{Generation, Seq, ShardId};
 use headwater_format::schema::schema_difference;
@@ -87,6 +87,12 @@ impl ReadSnapshot {
     /// The cut of each shard: rows with a smaller `Seq` are read.
     pub fn cuts(&self) -> BTreeMap<ShardId, Seq> {
         self.inner.shards.iter().map(|shard| (shard.snapshot.shard(), shard.snapshot.seq())).collect()
+    }
+
+    /// The condition that a key of `shard` was not written since; none unless this process writes the shard.
+    pub fn unchanged(&self, shard: ShardId) -> Option<Unchanged> {
+        let shard = self.inner.shards.iter().find(|sources| sources.snapshot.shard() == shard)?;
+        shard.snapshot.unchanged()
     }
 
     pub(crate) fn table(&self) -> &Arc<LanceTable> {

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+use std::time::Duration;
+
 use arrow_array::types::Int64Type;
 use arrow_schema::TimeUnit;
 
@@ -13,7 +15,7 @@ fn reading(batch_rows: usize) -> Reading {
         Field::new("raw", DataType::Binary, true),
     ];
     let schema = Arc::new(Schema::new(fields));
-    Reading { schema, format: None, batch_rows, skip_rows: 0, csv_delimiter: b',' }
+    Reading { schema, format: None, batch_rows, batch_wait: Duration::MAX, skip_rows: 0, csv_delimiter: b',' }
 }
 
 /// Ids handed over, chunk by chunk, and the error at the end.

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+use std::time::Duration;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_schema::{DataType, Field};
@@ -12,6 +14,7 @@ fn reading(batch_rows: usize) -> Reading {
         schema: Arc::new(Schema::new(fields)),
         format: None,
         batch_rows,
+        batch_wait: Duration::MAX,
         skip_rows: 0,
         csv_delimiter: b',',
     }

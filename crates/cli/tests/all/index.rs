@@ -19,6 +19,7 @@ fn an_index_is_created_listed_and_dropped_and_rows_are_found_all_the_while() {
 
     let created = run(&["index", "create", &home.table(), "name", "--kind", "bitmap"]).ok();
     assert!(created.stdout.contains("name_idx (bitmap on name)"), "{created:?}");
+    assert!(created.stdout.contains("the base has no rows yet"), "all 20 are fresh: {created:?}");
     assert_eq!(count().trim(), "1");
     let indexes = listed(&home);
     let shown: Vec<_> = indexes.iter().map(|index| (&index["name"], &index["kind"])).collect();

@@ -45,6 +45,21 @@ impl Running {
         assert!(Command::new("kill").args([&format!("-{signal}"), &id]).status().unwrap().success());
     }
 
+    /// It ends, stopped by the signal it was sent, and says where to go on.
+    fn ended_by(mut self, signal: &str, code: i32, rows: u64) {
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut self.stdout, &mut rest).unwrap();
+        let done: Value = serde_json::from_str(rest.lines().last().unwrap()).unwrap();
+        assert_eq!((&done["event"], &done["interrupted"]), (&"done".into(), &true.into()));
+        assert_eq!(done["skip_rows"], rows);
+        let output = self.child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code));
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        for word in [format!("--skip-rows {rows}"), format!("stopped by SIG{signal}")] {
+            assert!(stderr.contains(&word), "{word} in {stderr}");
+        }
+    }
+
     /// Waits for progress of at least `rows`.
     fn wait_for(&mut self, rows: u64) -> u64 {
         loop {
@@ -110,23 +125,57 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
     assert_eq!(home.read().len(), 40);
 }
 
+#[test]
+fn rows_that_came_are_written_though_a_batch_is_not_full() {
+    let home = Home::with_table(&[]);
+    let mut running = Running::start(&home, &["--batch-rows", "1000"]);
+    // As a writer with a buffer leaves it: the rest of the last line is slow to come.
+    running.feed("{\"id\": 0}\n{\"id\": 1}\n{\"id\": 2, \"na");
+    assert_eq!(running.wait_for(2), 2);
+    running.feed("me\": \"c\"}\n");
+    running.wait_for(3);
+    drop(running.stdin.take());
+    assert_eq!(running.child.wait().unwrap().code(), Some(0));
+    assert_eq!(home.read().into_keys().collect::<Vec<_>>(), [0, 1, 2]);
+}
+
+#[test]
+fn the_whole_rows_that_came_before_a_signal_are_written_and_a_cut_line_is_no_error() {
+    let home = Home::with_table(&[]);
+    let mut running = Running::start(&home, &["--batch-rows", "8", "--batch-wait", "3600000"]);
+    // At once, so that whoever has read the first row has read them all.
+    running.feed(&format!("{}{{\"id\": 10, \"na", ndjson(0..10)));
+    running.wait_for(8);
+    running.signal("INT");
+    running.ended_by("INT", 130, 10);
+    assert_eq!(home.read().into_keys().collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_named_pipe_is_read_as_it_comes_and_one_without_a_writer_does_not_keep_a_signal_waiting() {
+    let home = Home::with_table(&[]);
+    let (pipe, unused) = (home.name("pipe.csv"), home.name("unused"));
+    assert!(Command::new("mkfifo").args([&pipe, &unused]).status().unwrap().success());
+    let mut running = Running::start(&home, &[&pipe, &unused]);
+    drop(running.stdin.take());
+    let mut writer = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+    writer.write_all(b"id,name\n0,a\n1,b\n2").unwrap();
+    assert_eq!(running.wait_for(2), 2);
+    writer.write_all(b",c\n").unwrap();
+    running.wait_for(3);
+    drop(writer);
+    running.signal("TERM");
+    running.ended_by("TERM", 143, 3);
+    assert_eq!(home.read()[&2].as_deref(), Some("c"));
+}
+
 fn stopped_by(signal: &str, code: i32) {
     let home = Home::with_table(&[]);
     let mut running = Running::start(&home, &["--batch-rows", "10"]);
     running.feed(&ndjson(0..200));
     running.wait_for(200);
     running.signal(signal);
-    let mut rest = String::new();
-    std::io::Read::read_to_string(&mut running.stdout, &mut rest).unwrap();
-    let done: Value = serde_json::from_str(rest.lines().last().unwrap()).unwrap();
-    assert_eq!((&done["event"], &done["interrupted"]), (&"done".into(), &true.into()));
-    assert_eq!(done["skip_rows"], 200);
-    let output = running.child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(code));
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    for word in ["--skip-rows 200", &format!("stopped by SIG{signal}")] {
-        assert!(stderr.contains(word), "{word} in {stderr}");
-    }
+    running.ended_by(signal, code, 200);
     let shard = home.inspect()["shards"][0].clone();
     assert_eq!(
         (&shard["wal"]["unflushed_rows"], shard["sstables"].as_array().unwrap().len()),

@@ -18,6 +18,14 @@ fn a_file_uri_without_an_absolute_path_is_refused_and_touches_nothing() {
 }
 
 #[test]
+fn a_table_that_would_be_gone_with_the_command_is_refused() {
+    let home = Home::new();
+    let file = home.parquet("rows.parquet", 0..3);
+    run_bare(&["init", "memory://t.lance", "--schema", &file, "--key", "id"])
+        .failed(2, &["memory://t.lance", "gone when this command ends", "a path"]);
+}
+
+#[test]
 fn a_table_and_its_input_can_be_given_as_file_uris() {
     let home = Home::new();
     let file = home.parquet("a b.parquet", 0..3);

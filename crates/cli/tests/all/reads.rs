@@ -286,9 +286,17 @@ fn a_bad_line_among_keys_to_delete_tells_how_many_were_deleted_before() {
         .failed(1, &["keys.ndjson", "line 3", "2 keys deleted before that"]);
     assert_eq!(count(&home), 58);
     let named = home.write("named.ndjson", "{\"id\": 1, \"name\": \"a\"}\n");
-    run(&["get", &home.table(), "--keys-from", &named]).failed(1, &["named.ndjson", "line 1", "name"]);
+    run(&["get", &home.table(), "--keys-from", &named])
+        .failed(
+            1,
+            &["named.ndjson", "line 1", "column name", "no column of the key", "has id and nothing else"],
+        )
+        .without(&["the table has no such column"]);
     let none = home.write("none.ndjson", "{}\n");
-    run(&["get", &home.table(), "--keys-from", &none]).failed(1, &["none.ndjson", "line 1", "id"]);
+    run(&["get", &home.table(), "--keys-from", &none]).failed(1, &["none.ndjson", "line 1", "column id"]);
+    let bare = home.write("bare.txt", "1\n2\n");
+    run(&["get", &home.table(), "--keys-from", &bare])
+        .failed(1, &["bare.txt", "line 1", "a line of keys is a JSON object of id"]);
 }
 
 #[test]

@@ -36,6 +36,19 @@ fn a_sound_table_ends_with_0_and_a_broken_one_with_1_naming_what_is_wrong() {
 }
 
 #[test]
+fn a_table_without_rows_is_sound_and_said_to_have_none() {
+    let home = Home::with_table(&[]);
+    for (command, label) in [("verify", "checked"), ("inspect", "shards")] {
+        let text = run(&[command, &home.table()]).ok().stdout;
+        let line = text.lines().find(|line| line.starts_with(label)).unwrap();
+        assert!(line.ends_with("nothing was written yet"), "{text}");
+    }
+    let report = run(&["verify", &home.table(), "--format", "json"]).ok();
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    assert_eq!((&report["sound"], &report["checked"]["shards"]), (&true.into(), &0.into()));
+}
+
+#[test]
 fn a_table_that_is_not_there_is_named() {
     let home = Home::new();
     run(&["verify", &home.table()]).failed(1, &[&home.table()]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use headwater_format::coord::{Epoch, ShardId, WalPosition};
 use headwater_format::path;
-use headwater_format::shard_manifest::{ShardManifest, SsTable};
+use headwater_format::shard_manifest::{ShardManifest, SsTable, TokenFloor};
 use headwater_store::env::EnvRef;
 use headwater_store::register::Register;
 
@@ -32,6 +32,8 @@ pub struct Attempt {
     pub frozen: FrozenMemtable,
     /// Position of the last WAL entry with rows of it.
     pub last_position: WalPosition,
+    /// Which entries up to there tell of client tokens that are alive.
+    pub token_floor: Option<TokenFloor>,
     /// The SSTable an earlier attempt wrote but may not have published: it is published, not written again.
     pub written: Option<SsTable>,
     /// The newest manifest this writer knows.
@@ -63,6 +65,7 @@ impl Attempt {
         let publish = Publish {
             sstable: sstable.clone(),
             last_position: self.last_position,
+            token_floor: self.token_floor,
             epoch: self.epoch,
             in_order: !self.plants.has(Plants::FlushErrorDropped),
         };

@@ -38,6 +38,7 @@ pub async fn create_shard(
         sstables: Vec::new(),
         status: ShardStatus::Active,
         write_id: Some(store.env().uuid()),
+        token_floor: None,
     };
     match register.write(&first).await? {
         RegisterWrite::Written => Ok(Arc::new(first)),

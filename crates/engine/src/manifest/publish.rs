@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use headwater_format::coord::{Epoch, WalPosition};
 use headwater_format::path;
-use headwater_format::shard_manifest::{ShardManifest, SsTable};
+use headwater_format::shard_manifest::{ShardManifest, SsTable, TokenFloor};
 use headwater_store::register::{Register, RegisterWrite};
 
 use crate::error::{ShardError, chain};
@@ -20,6 +20,8 @@ pub struct Publish {
     pub sstable: SsTable,
     /// Position of the last WAL entry that holds rows of this generation, and of no later one.
     pub last_position: WalPosition,
+    /// Which entries up to there still tell of client tokens.
+    pub token_floor: Option<TokenFloor>,
     /// The publishing writer's epoch.
     pub epoch: Epoch,
     /// Always true but under a planted fault: refuse a generation before an earlier one.
@@ -114,5 +116,6 @@ pub fn next_manifest(latest: &ShardManifest, publish: &Publish) -> Result<ShardM
     next.replay_after = publish.last_position;
     next.last_seen = latest.last_seen.max(publish.last_position);
     next.current_generation = publish.sstable.generation.next();
+    next.token_floor = publish.token_floor;
     Ok(next)
 }

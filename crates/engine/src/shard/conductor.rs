@@ -22,12 +22,14 @@ use crate::shard::context::Context;
 use crate::shard::event::{Event, PutRequest, Written};
 use crate::shard::failure::{failed_append, stopped_by};
 use crate::shard::flushing::Flushing;
+use crate::shard::gather::Gather;
 use crate::shard::handle::Seal;
 use crate::shard::logging;
 use crate::shard::state::{Phase, Shared};
 use crate::shard::task_slot::TaskSlot;
+use crate::shard::tokens::Tokens;
 use crate::wal::append::Appender;
-use crate::wal::queue::{Group, PendingPut, Queue};
+use crate::wal::queue::{Group, PendingPut, Queue, Stamp};
 
 /// Groups up to this payload are encoded by the conductor itself: a hand-over would cost more.
 const INLINE_ENCODE_BYTES: u64 = 64 << 10;
@@ -49,13 +51,13 @@ pub(super) struct Conductor {
     encoding: bool,
     encoded: Option<(Group, Bytes)>,
     writing: bool,
-    lingering: bool,
+    gather: Gather,
     pub(super) flushing: Flushing,
+    pub(super) tokens: Tokens,
     closing: Vec<oneshot::Sender<Result<(), ShardError>>>,
     finished: bool,
     wal_task: TaskSlot,
     encode_task: TaskSlot,
-    linger_timer: TaskSlot,
     age_timer: TaskSlot,
     /// When the manifest was last looked at while writing.
     looked: Duration,
@@ -69,6 +71,7 @@ impl Conductor {
     pub fn new(
         ctx: Arc<Context>,
         shared: Arc<Shared>,
+        tokens: Tokens,
         outbox: mpsc::UnboundedSender<Event>,
         inbox: mpsc::UnboundedReceiver<Event>,
     ) -> Self {
@@ -88,13 +91,13 @@ impl Conductor {
             encoding: false,
             encoded: None,
             writing: false,
-            lingering: false,
+            gather: Gather::default(),
             flushing: Flushing::default(),
+            tokens,
             closing: Vec::new(),
             finished: false,
             wal_task: TaskSlot::default(),
             encode_task: TaskSlot::default(),
-            linger_timer: TaskSlot::default(),
             age_timer: TaskSlot::default(),
             looked: Duration::ZERO,
             looking: false,
@@ -155,7 +158,11 @@ impl Conductor {
             Event::RetryFlush => self.on_retry_flush(),
             Event::Aged(generation) => self.on_aged(generation),
             Event::Lingered => {
-                self.lingering = false;
+                self.gather.lingered();
+                Ok(())
+            }
+            Event::Gathered => {
+                self.gather.gathered();
                 Ok(())
             }
             Event::Looked(found) => self.on_looked(found),
@@ -180,11 +187,9 @@ impl Conductor {
     }
 
     fn on_put(&mut self, request: PutRequest) -> Result<(), ShardError> {
-        let PutRequest { prepared, accepted, ack, charge } = request;
-        if let Err(error) = self.shared.check_writable() {
-            let _ = ack.send(Err(error));
-            return Ok(());
-        }
+        let Some(mut request) = self.admit(request) else { return Ok(()) };
+        let stamp = self.stamp(&mut request);
+        let PutRequest { prepared, accepted, ack, charge, .. } = request;
         let rows = prepared.batch.num_rows() as u64;
         self.freeze_if_full(Incoming { rows, bytes: prepared.resident_bytes })?;
         let mut state = self.shared.lock();
@@ -214,14 +219,15 @@ impl Conductor {
             generation,
             first: seqs.start,
             end: seqs.end,
-            bytes: prepared.payload_bytes,
+            bytes: prepared.payload_bytes + stamp.as_ref().map_or(0, Stamp::bytes),
+            stamp,
             ack,
         };
         if self.ctx.parts.plants.has(Plants::DurabilityPerGeneration) {
             put = self.acknowledge_early(put, rows_in_generation);
         }
         if self.queue.is_empty() {
-            self.start_linger();
+            self.gather.linger(self.ctx.env(), &self.ctx.settings.wal, &self.outbox);
         }
         self.queue.push(put);
         if first_row {
@@ -246,9 +252,11 @@ impl Conductor {
         let waiting = self.queue.bytes();
         let max = self.ctx.settings.wal.max_entry_bytes;
         let busy = self.encoding || self.encoded.is_some() || self.queue.is_empty();
-        let gathering = (self.writing && waiting < ENCODE_AHEAD_BYTES.min(max))
-            || (self.lingering && waiting < max && self.closing.is_empty());
-        if busy || gathering {
+        let joining = self.writing && waiting < ENCODE_AHEAD_BYTES.min(max);
+        if busy || joining {
+            return Ok(());
+        }
+        if waiting < max && self.closing.is_empty() && self.gather.waits(self.queue.len()) {
             return Ok(());
         }
         let Some(group) = self.queue.next_group(max) else { return Ok(()) };
@@ -322,7 +330,13 @@ impl Conductor {
             self.stop_with(group, error);
             return Ok(());
         }
+        let company = group.puts.len() + self.queue.len();
+        self.remember(&group, position);
         group.acknowledge(position);
+        if self.encoded.is_none() && !self.encoding {
+            let took = self.ctx.now().saturating_sub(began);
+            self.gather.expect(self.ctx.env(), &self.ctx.settings.wal, &self.outbox, took, company);
+        }
         self.look_for_a_successor();
         self.freeze_if_full(Incoming::default())
     }
@@ -462,7 +476,9 @@ impl Conductor {
             state.tiers.release(&self.ctx)
         };
         self.shared.announce_stopped();
-        self.flushing.stop(&ShardError::Closed { shard: self.ctx.shard });
+        let closed = ShardError::Closed { shard: self.ctx.shard };
+        self.flushing.stop(&closed);
+        self.tokens.stop(&closed);
         drop(released);
         for reply in self.closing.drain(..) {
             let _ = reply.send(given_up.clone().map_or(Ok(()), Err));
@@ -507,18 +523,6 @@ impl Conductor {
         });
     }
 
-    fn start_linger(&mut self) {
-        if self.ctx.settings.wal.linger_ms == 0 {
-            return;
-        }
-        self.lingering = true;
-        let slept = self.ctx.env().sleep(Duration::from_millis(self.ctx.settings.wal.linger_ms));
-        self.linger_timer.run(self.ctx.env(), "linger timer", &self.outbox, async move {
-            slept.await;
-            Event::Lingered
-        });
-    }
-
     pub(super) fn fenced(&self, theirs: Epoch) -> ShardError {
         ShardError::Fenced { shard: self.ctx.shard, ours: self.ctx.epoch, theirs }
     }
@@ -552,18 +556,14 @@ impl Conductor {
         self.shared.announce_stopped();
         logging::stopped(self.ctx.shard, self.ctx.epoch, &cause);
         let stopped = stopped_by(self.ctx.shard, &cause);
-        for task in [
-            &mut self.wal_task,
-            &mut self.encode_task,
-            &mut self.linger_timer,
-            &mut self.age_timer,
-            &mut self.look_task,
-        ] {
+        for task in [&mut self.wal_task, &mut self.encode_task, &mut self.age_timer, &mut self.look_task] {
             task.clear();
         }
+        self.gather.stop();
         self.flushing.stop(&stopped);
         // Before anybody is told, so that who learns of the failure finds the memory free.
         drop(released);
+        self.tokens.stop(&stopped);
         self.queue.fail(&stopped);
         if let Some((group, _)) = self.encoded.take() {
             group.fail(&stopped);
@@ -615,6 +615,14 @@ fn encode(ctx: &Context, group: &Group) -> Result<Bytes, ShardError> {
     let internal = |context: String| ShardError::Internal { invariant: "P1", context };
     let batch = group.batch(&ctx.schema).map_err(|error| internal(error.to_string()))?;
     let compression = ctx.settings.wal.compression.into();
-    wal_entry::encode_rows(&ctx.schema, ctx.epoch, group.generation, &[batch], compression)
-        .map_err(|error| internal(error.to_string()))
+    let tokens = group.tokens();
+    wal_entry::encode_rows_with_tokens(
+        &ctx.schema,
+        ctx.epoch,
+        group.generation,
+        &[batch],
+        &tokens,
+        compression,
+    )
+    .map_err(|error| internal(error.to_string()))
 }

@@ -1,7 +1,7 @@
 //! What stays the same for the life of an open shard.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use headwater_format::coord::{Epoch, ShardId};
 use headwater_format::key::KeySchema;
@@ -17,6 +17,7 @@ use crate::index::MemIndexFactory;
 use crate::ingest::Ingest;
 use crate::plants::Plants;
 use crate::settings::ShardSettings;
+use crate::shard::tokens::Clocks;
 use crate::table::TableIo;
 
 /// The components a shard is built from. Settings are apart: they are plain data.
@@ -56,5 +57,10 @@ impl Context {
 
     pub fn now(&self) -> Duration {
         self.parts.env.now()
+    }
+
+    pub fn clocks(&self) -> Clocks {
+        let since_epoch = self.parts.env.wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Clocks { now: self.now(), wall_ms: u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX) }
     }
 }

@@ -12,6 +12,7 @@ use crate::flush::attempt::AttemptFailed;
 use crate::ingest::PreparedBatch;
 use crate::manifest::Published;
 use crate::shard::handle::Seal;
+use crate::shard::options::WriteOptions;
 use crate::wal::append::Appended;
 use crate::wal::queue::{AckSender, Group};
 
@@ -19,6 +20,8 @@ use crate::wal::queue::{AckSender, Group};
 #[derive(Debug)]
 pub(super) struct PutRequest {
     pub prepared: PreparedBatch,
+    /// What goes with them.
+    pub options: WriteOptions,
     /// Told when the rows are in the memtable: ordered, visible at `ReadLevel::Pending`, not durable.
     pub accepted: Option<oneshot::Sender<()>>,
     /// Told when they are durable, or never will be by this writer.
@@ -66,6 +69,8 @@ pub(super) enum Event {
     Aged(Generation),
     /// The linger of the first waiting put is over.
     Lingered,
+    /// Clients that were just answered have had their time to come back.
+    Gathered,
     /// The manifest was looked at while writing: a larger epoch than ours, if there is one, or why it could
     /// not be read.
     Looked(Result<Option<Epoch>, ShardError>),

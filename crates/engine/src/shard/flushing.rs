@@ -130,6 +130,8 @@ impl Conductor {
             indexed: front.memtable.indexed() || plants.has(Plants::FlushBeforeIndexed),
         };
         let Some(generation) = choose_flush(Some(oldest), self.flushing.state) else { return };
+        let last_position = front.memtable.last_position();
+        let token_floor = self.tokens.floor(last_position, self.ctx.now());
         let attempt = Attempt {
             shard: self.ctx.shard,
             epoch: self.ctx.epoch,
@@ -137,7 +139,8 @@ impl Conductor {
             register: self.ctx.register.clone(),
             env: Arc::clone(self.ctx.env()),
             frozen: front.memtable.clone(),
-            last_position: front.memtable.last_position(),
+            last_position,
+            token_floor: token_floor.filter(|_| !plants.has(Plants::TokenForgotten)),
             written: self.flushing.written.clone(),
             manifest: Arc::clone(&state.manifest),
             plants,

@@ -13,12 +13,13 @@ use crate::error::ShardError;
 use crate::ingest::PreparedBatch;
 use crate::shard::context::Context;
 use crate::shard::event::{Event, PutRequest};
+use crate::shard::options::WriteOptions;
 use crate::shard::reopen::OwnClaims;
 use crate::shard::state::{Phase, Shared};
 use crate::shard::stats::ShardStats;
 use crate::shard::task_slot::TaskSlot;
 use crate::shard::ticket::{Ack, Ticket};
-use crate::snapshot::{ReadLevel, ShardSnapshot, SnapshotLimits};
+use crate::snapshot::{ReadLevel, ShardSnapshot, SnapshotLimits, Unchanged};
 
 /// A shard this process has claimed. Usable from many tasks at once.
 ///
@@ -64,7 +65,27 @@ impl Shard {
     /// try again; [`ShardError::Fenced`], [`ShardError::Poisoned`], [`ShardError::UnknownOutcome`]: reopen;
     /// the put may then be there or not, for good.
     pub async fn put(&self, batch: RecordBatch) -> Result<Ack, ShardError> {
-        self.submit(self.ctx.ingest.rows(batch)?, None).await?.await
+        self.put_with(batch, WriteOptions::default()).await
+    }
+
+    /// As [`Shard::put`], if no key of `batch` was written since the snapshot `unchanged` comes from: all of
+    /// it or nothing, decided in the moment it is ordered, so no write of another caller comes between (P3).
+    ///
+    /// # Errors
+    /// [`ShardError::ConditionFailed`]: nothing was written, read again; also when rows since then have left
+    /// memory and nobody knows any more. [`ShardError::Invalid`] on a table without a key. Otherwise as
+    /// [`Shard::put`].
+    pub async fn put_if(&self, batch: RecordBatch, unchanged: Unchanged) -> Result<Ack, ShardError> {
+        self.put_with(batch, WriteOptions { unchanged: Some(unchanged), ..WriteOptions::default() }).await
+    }
+
+    /// As [`Shard::put`], with options. A put whose client token came before resolves with the first one's
+    /// acknowledgement, whatever its rows and its condition, and is not written again (P12).
+    ///
+    /// # Errors
+    /// As [`Shard::put_if`]; [`ShardError::Backpressure`] also while the shard remembers `tokens.max` tokens.
+    pub async fn put_with(&self, batch: RecordBatch, options: WriteOptions) -> Result<Ack, ShardError> {
+        self.submit(self.ctx.ingest.rows(batch)?, options, None).await?.await
     }
 
     /// As [`Shard::put`], but resolves as soon as the rows are ordered and visible at [`ReadLevel::Pending`];
@@ -73,7 +94,19 @@ impl Shard {
     /// # Errors
     /// See [`Shard::put`].
     pub async fn put_nowait(&self, batch: RecordBatch) -> Result<Ticket, ShardError> {
-        self.submit_accepted(self.ctx.ingest.rows(batch)?).await
+        self.put_nowait_with(batch, WriteOptions::default()).await
+    }
+
+    /// As [`Shard::put_with`], without waiting for durability.
+    ///
+    /// # Errors
+    /// See [`Shard::put_with`].
+    pub async fn put_nowait_with(
+        &self,
+        batch: RecordBatch,
+        options: WriteOptions,
+    ) -> Result<Ticket, ShardError> {
+        self.submit_accepted(self.ctx.ingest.rows(batch)?, options).await
     }
 
     /// Deletes the rows with the keys in `keys`, a batch of exactly the key columns. Keys that are not there
@@ -82,7 +115,23 @@ impl Shard {
     /// # Errors
     /// See [`Shard::put`]; [`ShardError::Invalid`] on a table without a key.
     pub async fn delete(&self, keys: RecordBatch) -> Result<Ack, ShardError> {
-        self.submit(self.ctx.ingest.deletes(keys)?, None).await?.await
+        self.delete_with(keys, WriteOptions::default()).await
+    }
+
+    /// As [`Shard::delete`], under the condition of [`Shard::put_if`].
+    ///
+    /// # Errors
+    /// See [`Shard::put_if`].
+    pub async fn delete_if(&self, keys: RecordBatch, unchanged: Unchanged) -> Result<Ack, ShardError> {
+        self.delete_with(keys, WriteOptions { unchanged: Some(unchanged), ..WriteOptions::default() }).await
+    }
+
+    /// As [`Shard::delete`], with options.
+    ///
+    /// # Errors
+    /// See [`Shard::put_with`].
+    pub async fn delete_with(&self, keys: RecordBatch, options: WriteOptions) -> Result<Ack, ShardError> {
+        self.submit(self.ctx.ingest.deletes(keys)?, options, None).await?.await
     }
 
     /// As [`Shard::delete`], without waiting for durability.
@@ -90,7 +139,19 @@ impl Shard {
     /// # Errors
     /// See [`Shard::delete`].
     pub async fn delete_nowait(&self, keys: RecordBatch) -> Result<Ticket, ShardError> {
-        self.submit_accepted(self.ctx.ingest.deletes(keys)?).await
+        self.delete_nowait_with(keys, WriteOptions::default()).await
+    }
+
+    /// As [`Shard::delete_with`], without waiting for durability.
+    ///
+    /// # Errors
+    /// See [`Shard::put_with`].
+    pub async fn delete_nowait_with(
+        &self,
+        keys: RecordBatch,
+        options: WriteOptions,
+    ) -> Result<Ticket, ShardError> {
+        self.submit_accepted(self.ctx.ingest.deletes(keys)?, options).await
     }
 
     /// Freezes the active memtable. [`Seal::wait`] waits for its flush.
@@ -191,9 +252,13 @@ impl Shard {
         self.outbox.send(event).map_err(|_gone| self.shared.why_stopped())
     }
 
-    async fn submit_accepted(&self, prepared: PreparedBatch) -> Result<Ticket, ShardError> {
+    async fn submit_accepted(
+        &self,
+        prepared: PreparedBatch,
+        options: WriteOptions,
+    ) -> Result<Ticket, ShardError> {
         let (accepted, is_accepted) = oneshot::channel();
-        let ticket = self.submit(prepared, Some(accepted)).await?;
+        let ticket = self.submit(prepared, options, Some(accepted)).await?;
         match is_accepted.await {
             Ok(()) => Ok(ticket),
             // Refused: the ticket has the reason.
@@ -204,12 +269,16 @@ impl Shard {
     async fn submit(
         &self,
         prepared: PreparedBatch,
+        options: WriteOptions,
         accepted: Option<oneshot::Sender<()>>,
     ) -> Result<Ticket, ShardError> {
+        if options.unchanged.is_some() && self.ctx.key.is_none() {
+            return Err(ShardError::invalid("the table has no key, so no write can be conditional on one"));
+        }
         self.shared.check_writable()?;
         let (ack, outcome) = oneshot::channel();
         let ticket = Ticket { outcome, shared: Arc::clone(&self.shared), untold: self.shared.untold() };
-        if prepared.is_empty() {
+        if prepared.is_empty() && options == WriteOptions::default() {
             let now = self.shared.lock().tiers.next_seq;
             let _ = ack.send(Ok(Ack { first: now, end: now, position: WalPosition::ZERO }));
             if let Some(accepted) = accepted {
@@ -217,9 +286,11 @@ impl Shard {
             }
             return Ok(ticket);
         }
-        self.wait_for_room().await?;
+        if !prepared.is_empty() {
+            self.wait_for_room().await?;
+        }
         let charge = self.ctx.parts.budget.charge(prepared.resident_bytes);
-        self.post(Event::Put(Box::new(PutRequest { prepared, accepted, ack, charge })))?;
+        self.post(Event::Put(Box::new(PutRequest { prepared, options, accepted, ack, charge })))?;
         Ok(ticket)
     }
 
@@ -248,6 +319,7 @@ impl Shard {
                 self.shared.check_writable()?;
                 Err(ShardError::Backpressure {
                     shard: self.ctx.shard,
+                    what: "bytes",
                     used: budget.used(),
                     limit: budget.limit(),
                     waited_ms: settings.timeout_ms,

@@ -3,21 +3,26 @@
 //! - [`Shard`] (`handle`): what callers see; shapes rows on the caller's task, then posts an event.
 //! - `open`: claim, recover, start. `reopen`: the same, after a failure stopped the writer here.
 //! - `peek`: read without claiming.
+//! - `options`: what may go with a write besides its rows. `admission`: whether it is written, which `tokens`
+//!   and the memtables decide.
 //! - `conductor`: the task that owns everything that changes, one [`event`](event::Event) at a time.
 //! - `tiers`: the memtables, newest-wins between them, and replay into them.
 //! - `state`: what conductor and readers share behind one lock.
 //!
 //! Keeps P1 to P7 in this process; see each file.
 
+mod admission;
 mod conductor;
 mod context;
 mod event;
 mod failure;
 mod flushing;
+mod gather;
 mod handle;
 mod indexer;
 mod logging;
 mod open;
+mod options;
 mod peek;
 mod reopen;
 mod replay;
@@ -26,9 +31,11 @@ mod stats;
 mod task_slot;
 mod ticket;
 mod tiers;
+mod tokens;
 
 pub use context::ShardParts;
 pub use handle::{Seal, Shard};
+pub use options::WriteOptions;
 pub use peek::peek;
 pub use stats::{ShardStats, ShardStatus};
 pub use ticket::{Ack, Ticket, Untold};

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use headwater_format::coord::{Generation, ShardId};
-use headwater_format::shard_manifest::{ShardManifest, ShardStatus};
+use headwater_format::shard_manifest::{ShardManifest, ShardStatus, TokenFloor};
+use headwater_format::wal_entry::WalEntry;
 use headwater_store::register::Register;
 use tokio::sync::{mpsc, watch};
 use uuid::Uuid;
@@ -27,6 +28,7 @@ use crate::shard::replay::Replay;
 use crate::shard::state::{Phase, Shared, State};
 use crate::shard::task_slot::TaskSlot;
 use crate::shard::tiers::Tiers;
+use crate::shard::tokens::Tokens;
 use crate::wal::recover::{Recovery, still_ours};
 
 impl Shard {
@@ -81,9 +83,18 @@ impl Shard {
     async fn recover(ctx: Arc<Context>, claimed: Arc<ShardManifest>) -> Result<Self, ShardError> {
         let (outbox, inbox) = mpsc::unbounded_channel();
         let tiers = Tiers::new(&ctx, claimed.current_generation, outbox.clone())?;
+        let recovery = recovery(&ctx);
+        let mut tokens = covered_tokens(&ctx, &recovery, &claimed).await?;
         let mut replay = Replay::new(&ctx, claimed.current_generation, tiers);
-        let next_position =
-            recovery(&ctx).run(&claimed, |at, entry, size| replay.apply(at, entry, size)).await?;
+        let replayed = recovery.run(&claimed, |at, mut entry, size| {
+            let (listed, first) = (std::mem::take(&mut entry.tokens), replay.tiers.next_seq);
+            replay.apply(at, entry, size)?;
+            // Rows of a published generation are passed over.
+            let first = Some(first).filter(|first| replay.tiers.next_seq > *first);
+            tokens.replayed(listed, at, first, ctx.clocks());
+            Ok(())
+        });
+        let next_position = replayed.await?;
         let Replay { tiers, counters, .. } = replay;
         let confirmed = ctx.now();
         let newest = ctx.register.refresh(claimed.version).await?.unwrap_or(claimed);
@@ -93,17 +104,18 @@ impl Shard {
         let phase = Phase::Serving;
         let state =
             State { tiers, manifest, durable, next_position, phase, confirmed, counters, last_error: None };
-        Ok(Self::start(ctx, state, outbox, inbox))
+        Ok(Self::start(ctx, state, tokens, outbox, inbox))
     }
 
     fn start(
         ctx: Arc<Context>,
         state: State,
+        tokens: Tokens,
         outbox: mpsc::UnboundedSender<Event>,
         inbox: mpsc::UnboundedReceiver<Event>,
     ) -> Self {
         let shared = Arc::new(Shared::new(ctx.shard, state));
-        let conductor = Conductor::new(Arc::clone(&ctx), Arc::clone(&shared), outbox.clone(), inbox);
+        let conductor = Conductor::new(Arc::clone(&ctx), Arc::clone(&shared), tokens, outbox.clone(), inbox);
         let mut conductor_task = TaskSlot::default();
         conductor_task.set(ctx.env().spawn("conductor", Box::pin(conductor.run())));
         let mut pressure_task = TaskSlot::default();
@@ -118,6 +130,23 @@ impl Shard {
             _pressure: pressure_task,
         }
     }
+}
+
+/// The client tokens of entries whose rows are in SSTables already.
+async fn covered_tokens(
+    ctx: &Context,
+    recovery: &Recovery,
+    claimed: &ShardManifest,
+) -> Result<Tokens, ShardError> {
+    let mut tokens = Tokens::new(&ctx.settings.tokens, ctx.parts.budget.charge(0));
+    let alive = |floor: &TokenFloor| {
+        ctx.clocks().wall_ms.saturating_sub(floor.newest_ms) < ctx.settings.tokens.window_ms
+    };
+    if let Some(floor) = claimed.token_floor.filter(alive) {
+        let remember = |at, entry: WalEntry| tokens.replayed(entry.tokens, at, None, ctx.clocks());
+        recovery.covered(floor.position, claimed.replay_after, remember).await?;
+    }
+    Ok(tokens)
 }
 
 fn recovery(ctx: &Context) -> Recovery {

@@ -50,6 +50,10 @@ pub struct Counters {
     pub replay_rotations: u64,
     /// Puts that had to wait for memory or for flushes.
     pub backpressure_waits: u64,
+    /// Conditional writes refused because their condition did not hold.
+    pub failed_conditions: u64,
+    /// Writes answered with an earlier one's acknowledgement, because they had its client token.
+    pub repeated_tokens: u64,
 }
 
 /// A moment of a shard's life.

@@ -14,11 +14,13 @@ use crate::shard::state::Shared;
 /// A durable put: its WAL entry exists and every successor replays it (P1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
-    /// `Seq` of its first row.
+    /// `Seq` of its first row; see `end` for a put that was written by an earlier writer.
     pub first: Seq,
-    /// `Seq` after its last row: a snapshot at this number or above sees the put.
+    /// `Seq` after its last row: a snapshot at this number or above sees the put. A put that is answered by
+    /// its client token, and whose rows an earlier writer or process had flushed already, has no `Seq`s here:
+    /// `first` and `end` are both the first `Seq` of the shard, which every snapshot has reached.
     pub end: Seq,
-    /// Position of the entry; 0 for a put without rows.
+    /// Position of the entry, also for a put answered by its client token; 0 for a put without rows.
     pub position: WalPosition,
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_format::coord::{Generation, Seq, WalPosition};
+use headwater_format::coord::{Generation, RowOffset, Seq, WalPosition};
 use tokio::sync::mpsc;
 
 use crate::error::ShardError;
@@ -16,7 +16,7 @@ use crate::freeze::MemtableStats;
 use crate::hold::hold;
 use crate::index::{IndexError, MemIndex};
 use crate::ingest::PreparedBatch;
-use crate::memtable::{FrozenMemtable, Memtable, MemtableView};
+use crate::memtable::{BatchKeys, FrozenMemtable, Memtable, MemtableView};
 use crate::shard::context::Context;
 use crate::shard::event::Event;
 use crate::shard::indexer::Indexer;
@@ -97,6 +97,26 @@ impl Tiers {
         }
         self.active.indexer.push(offsets.start, &prepared.batch);
         Ok(first..end)
+    }
+
+    /// The first `Seq` in memory: rows below it have left.
+    pub fn oldest_seq(&self) -> Seq {
+        self.frozen.front().map_or(self.active.memtable.first_seq(), |oldest| oldest.memtable.first_seq())
+    }
+
+    /// The first of `keys` that has a row in memory with a `Seq` of `since` or above, tombstones and rows
+    /// that are not durable included.
+    pub fn first_changed(&self, keys: &BatchKeys, since: Seq) -> Option<usize> {
+        let active = &self.active.memtable;
+        let frozen = self.frozen.iter().map(|frozen| &frozen.memtable);
+        let fresh: Vec<_> = frozen.filter(|frozen| frozen.end_seq() > since).collect();
+        let changed = |first: Seq, newest: Option<RowOffset>| {
+            newest.is_some_and(|offset| first.plus(u64::from(offset.get())) >= since)
+        };
+        (0..keys.len()).find(|row| {
+            changed(active.first_seq(), active.newest(keys, *row))
+                || fresh.iter().any(|frozen| changed(frozen.first_seq(), frozen.newest(keys, *row)))
+        })
     }
 
     /// All memtables as they are now, ascending by generation, the active one last.

@@ -15,6 +15,7 @@ use headwater_store::env::EnvRef;
 
 use crate::error::ShardError;
 use crate::memtable::MemtableView;
+use crate::snapshot::Unchanged;
 
 /// How fresh a read is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +73,12 @@ impl ShardSnapshot {
     /// was read without a claim: its `Seq`s mean nothing outside of it.
     pub fn writer(&self) -> Option<Epoch> {
         self.writer
+    }
+
+    /// The condition that a write's keys are as this snapshot sees them. None when it was read without a
+    /// claim: only the writer knows its `Seq`s.
+    pub fn unchanged(&self) -> Option<Unchanged> {
+        self.writer.map(|epoch| Unchanged { since: self.seq, epoch })
     }
 
     /// The shard.

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
 use headwater_format::coord::{Generation, Seq, WalPosition};
+use headwater_format::token::{ClientToken, EntryToken};
 use tokio::sync::oneshot;
 
 use crate::error::ShardError;
@@ -15,6 +16,22 @@ use crate::shard::Ack;
 
 /// Where the outcome of one put goes.
 pub type AckSender = oneshot::Sender<Result<Ack, ShardError>>;
+
+/// The client token of a put, and when it was accepted.
+#[derive(Clone, Debug)]
+pub struct Stamp {
+    /// The token.
+    pub token: ClientToken,
+    /// The wall clock at its acceptance, in milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+impl Stamp {
+    /// About what it adds to its entry, in bytes.
+    pub fn bytes(&self) -> u64 {
+        64 + 2 * self.token.bytes().len() as u64
+    }
+}
 
 /// One accepted put that is not durable yet.
 #[derive(Debug)]
@@ -27,8 +44,10 @@ pub struct PendingPut {
     pub first: Seq,
     /// `Seq` after its last row.
     pub end: Seq,
-    /// Its payload, in bytes.
+    /// Its payload and its stamp, in bytes.
     pub bytes: u64,
+    /// Its client token, if it came with one.
+    pub stamp: Option<Stamp>,
     /// Who waits for it.
     pub ack: AckSender,
 }
@@ -51,6 +70,17 @@ impl Group {
     /// Payload bytes.
     pub fn bytes(&self) -> u64 {
         self.puts.iter().map(|put| put.bytes).sum()
+    }
+
+    /// The client tokens of the puts, as their entry lists them.
+    pub fn tokens(&self) -> Vec<EntryToken> {
+        let begin = self.puts.first().map_or(0, |put| put.first.get());
+        let listed = self.puts.iter().filter_map(|put| {
+            let Stamp { token, at_ms } = put.stamp.clone()?;
+            let (first, rows) = (put.first.get() - begin, put.end.get() - put.first.get());
+            Some(EntryToken { token, first, rows, at_ms })
+        });
+        listed.collect()
     }
 
     /// All rows as one batch.
@@ -111,6 +141,11 @@ impl Queue {
     /// Payload bytes waiting.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// How many puts wait.
+    pub fn len(&self) -> usize {
+        self.puts.len()
     }
 
     /// Whether nothing waits.

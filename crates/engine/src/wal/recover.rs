@@ -22,6 +22,12 @@ use crate::error::{ShardError, chain};
 const PROBE: u64 = 4;
 /// Reads of an entry that cannot be decoded, before its damage is believed.
 const READS: usize = 5;
+/// Bytes of entries on their way at once, as far as the largest entry tells.
+const BYTES_ON_THE_WAY: u64 = 128 << 20;
+/// Entries behind the cursor fetched at once, whose sizes nobody asked for.
+const COVERED_PARALLEL: usize = 32;
+/// Entries fetched at once at least, however large they are.
+const LEAST_PARALLEL: usize = 4;
 
 /// A claimed shard whose WAL is to be read back.
 #[derive(Clone, Debug)]
@@ -39,6 +45,15 @@ pub struct Recovery {
     /// Whether the tip is fenced; false only for a planted fault and for the first epoch, which has no
     /// predecessor.
     pub sentinel: bool,
+}
+
+/// What a listing of the WAL says.
+#[derive(Clone, Copy, Debug)]
+struct Listed {
+    /// The last position known to hold an entry.
+    tip: WalPosition,
+    /// Bytes of the largest entry, flushed ones included.
+    largest: u64,
 }
 
 /// An entry and the size of its object.
@@ -60,11 +75,11 @@ impl Recovery {
         manifest: &ShardManifest,
         mut apply: impl FnMut(WalPosition, WalEntry, u64) -> Result<(), ShardError>,
     ) -> Result<WalPosition, ShardError> {
-        let known_tip = self.known_tip(manifest).await?;
+        let Listed { tip: known_tip, largest } = self.list(manifest).await?;
         let mut next = manifest.replay_after.next();
         let mut known = stream::iter(next.get()..=known_tip.get())
             .map(|position| self.fetch_known(WalPosition::new(position), known_tip))
-            .buffered(self.parallel.max(1));
+            .buffered(self.parallel_for(largest));
         while let Some(entry) = known.next().await {
             self.check(next, entry?, &mut apply)?;
             next = next.next();
@@ -84,17 +99,54 @@ impl Recovery {
         }
     }
 
-    /// The last position known to hold an entry. A listing may be stale, so more may follow; never below the
-    /// cursor.
-    async fn known_tip(&self, manifest: &ShardManifest) -> Result<WalPosition, ShardError> {
-        let prefix = path::wal_dir(self.shard);
-        let listed = self.store.list(&prefix).await?;
-        let last = listed
-            .iter()
-            .filter_map(|object| object.path.rsplit('/').next().and_then(path::parse_wal_name))
-            .max()
-            .unwrap_or(WalPosition::ZERO);
-        Ok(last.max(manifest.last_seen).max(manifest.replay_after))
+    /// A listing may be stale, so more entries may follow; the tip is never below the cursor.
+    async fn list(&self, manifest: &ShardManifest) -> Result<Listed, ShardError> {
+        let listed = self.store.list(&path::wal_dir(self.shard)).await?;
+        let entries = listed.iter().filter_map(|object| {
+            let position = object.path.rsplit('/').next().and_then(path::parse_wal_name)?;
+            Some((position, object.size))
+        });
+        let (mut tip, mut largest) = (manifest.last_seen.max(manifest.replay_after), 0);
+        for (position, size) in entries {
+            tip = tip.max(position);
+            largest = largest.max(size);
+        }
+        Ok(Listed { tip, largest })
+    }
+
+    /// How many entries of at most `largest` bytes are fetched at once.
+    fn parallel_for(&self, largest: u64) -> usize {
+        let fit = usize::try_from(BYTES_ON_THE_WAY / largest.max(1)).unwrap_or(usize::MAX);
+        self.parallel.min(fit.max(LEAST_PARALLEL)).max(1)
+    }
+
+    /// Hands the entries from `first` to `last`, whose rows are in SSTables, to `apply`, in order, for what
+    /// they tell besides rows. One that is missing or damaged is passed over: it is no hole, and what it told
+    /// is lost.
+    ///
+    /// # Errors
+    /// What storage said.
+    pub async fn covered(
+        &self,
+        first: WalPosition,
+        last: WalPosition,
+        mut apply: impl FnMut(WalPosition, WalEntry),
+    ) -> Result<(), ShardError> {
+        let fetched = |position| async move { (position, self.fetch(position).await) };
+        let mut entries = stream::iter(first.get()..=last.get())
+            .map(|position| fetched(WalPosition::new(position)))
+            .buffered(self.parallel.clamp(1, COVERED_PARALLEL));
+        while let Some((position, entry)) = entries.next().await {
+            match entry {
+                Ok(Some(fetched)) => apply(position, fetched.entry),
+                Ok(None) => {}
+                Err(ShardError::Corrupt { path, reason }) => {
+                    tracing::warn!(shard = %self.shard, path, reason, "client tokens of an entry are lost");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     fn check(

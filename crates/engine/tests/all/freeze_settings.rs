@@ -56,6 +56,7 @@ fn an_invalid_setting_is_named_with_what_would_be_right() {
         (fault(|s| s.wal.max_entry_bytes = 100), "wal.max_entry_bytes"),
         (fault(|s| s.wal.max_entry_bytes = (1 << 30) + 1), "freeze.max_bytes"),
         (fault(|s| s.wal.linger_ms = 60_000), "wal.linger_ms"),
+        (fault(|s| s.wal.company_percent = 101), "wal.company_percent"),
         (fault(|s| s.wal.replay_parallelism = 0), "wal.replay_parallelism"),
         (fault(|s| s.flush.retry_base_ms = 0), "flush.retry_base_ms"),
         (fault(|s| s.flush.retry_cap_ms = 1), "flush.retry_cap_ms"),

@@ -30,6 +30,7 @@ fn full() -> ShardManifest {
         sstables: vec![sstable(2), sstable(7), sstable(8)],
         status: ShardStatus::Sealed,
         write_id: Some(Uuid::from_u128(7)),
+        token_floor: Some(TokenFloor { position: WalPosition::new(64), newest_ms: 1_700_000_000_000 }),
     }
 }
 
@@ -91,12 +92,14 @@ fn a_prefix_in_tag_order_is_refused_or_lacks_only_what_may_be_absent() {
         let lacking = ShardManifest {
             shard_field_values: found.shard_field_values.clone(),
             status: found.status,
-            write_id: None,
+            write_id: found.write_id,
+            token_floor: None,
             ..manifest.clone()
         };
         assert_eq!(found, lacking);
     }
-    assert_eq!(passed, 4, "cut before each of two values, the status, the write id: what the docs say");
+    let cuts = "before each of two values, the status, the write id, the token floor: what the docs say";
+    assert_eq!(passed, 5, "cut {cuts}");
 }
 
 /// As protobuf libraries write it.
@@ -104,6 +107,19 @@ fn in_tag_order(manifest: &ShardManifest) -> Vec<u8> {
     let whole = wire::Manifest::decode(manifest.encode().as_ref()).unwrap().encode_to_vec();
     assert_ne!(whole, manifest.encode());
     whole
+}
+
+/// As the page of formats states it: tag 1001, a message of a position and a time.
+#[test]
+fn a_token_floor_is_these_bytes() {
+    let floor = TokenFloor { position: WalPosition::new(64), newest_ms: 300 };
+    let manifest = ShardManifest { token_floor: Some(floor), ..fresh() };
+    let golden = [0xca, 0x3e, 0x05, 0x08, 0x40, 0x10, 0xac, 0x02];
+    let bytes = manifest.encode();
+    assert_eq!(bytes.windows(golden.len()).filter(|window| *window == golden).count(), 1);
+    assert_eq!(bytes.len(), fresh().encode().len() + golden.len());
+    let error = refused(|manifest| manifest.token_floor.as_mut().unwrap().position = WalPosition::ZERO);
+    assert_eq!(error, ManifestError::Missing { field: "token_floor.position" });
 }
 
 #[test]
@@ -175,10 +191,12 @@ fn any_manifest() -> impl Strategy<Value = ShardManifest> {
     let optional = || prop::option::of(any::<u64>());
     let table = (1_u64..1_000, "[^/\\\\\\x00.]{1,12}", optional(), optional(), optional());
     let values = prop::collection::btree_map("\\PC{0,6}", prop::collection::vec(any::<u8>(), 0..20), 0..4);
-    let rest = (any::<u128>(), any::<u32>(), values, any::<bool>(), prop::option::of(any::<u128>()));
+    let floor = prop::option::of((1..=u64::MAX, any::<u64>()));
+    let write_id = prop::option::of(any::<u128>());
+    let rest = (any::<u128>(), any::<u32>(), values, any::<bool>(), write_id, floor);
     (numbers, prop::collection::vec(table, 0..6), rest).prop_map(|(numbers, tables, rest)| {
         let [version, writer_epoch, replay_after, last_seen] = numbers;
-        let (shard_id, shard_spec_id, shard_field_values, sealed, write_id) = rest;
+        let (shard_id, shard_spec_id, shard_field_values, sealed, write_id, floor) = rest;
         let mut generation = 0;
         let sstables =
             tables.into_iter().map(|(step, path, in_memory_bytes, physical_rows, primary_key_bytes)| {
@@ -198,6 +216,8 @@ fn any_manifest() -> impl Strategy<Value = ShardManifest> {
             current_generation: Generation::new(generation + 1),
             status: if sealed { ShardStatus::Sealed } else { ShardStatus::Active },
             write_id: write_id.map(Uuid::from_u128),
+            token_floor: floor
+                .map(|(position, newest_ms)| TokenFloor { position: WalPosition::new(position), newest_ms }),
         }
     })
 }

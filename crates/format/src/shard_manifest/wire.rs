@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::{ManifestError, ShardManifest, ShardStatus, SsTable};
+use super::{ManifestError, ShardManifest, ShardStatus, SsTable, TokenFloor};
 use crate::coord::{Epoch, Generation, ManifestVersion, ShardId, WalPosition};
 
 const STATUS_ACTIVE: i32 = 0;
@@ -37,6 +37,16 @@ pub(super) struct Manifest {
     status: i32,
     #[prost(bytes = "vec", optional, tag = "1000")]
     write_id: Option<Vec<u8>>,
+    #[prost(message, optional, tag = "1001")]
+    token_floor: Option<Floor>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Floor {
+    #[prost(uint64, tag = "1")]
+    position: u64,
+    #[prost(uint64, tag = "2")]
+    newest_ms: u64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -86,6 +96,9 @@ impl Manifest {
                 ShardStatus::Sealed => STATUS_SEALED,
             },
             write_id: manifest.write_id.map(|id| id.as_bytes().to_vec()),
+            token_floor: manifest
+                .token_floor
+                .map(|floor| Floor { position: floor.position.get(), newest_ms: floor.newest_ms }),
         };
         let id = Id { uuid: manifest.shard_id.uuid().as_bytes().to_vec() };
         (body, Self { shard_id: Some(id), ..Self::default() })
@@ -108,6 +121,10 @@ impl Manifest {
             sstables: self.sstables.into_iter().map(SsTable::from).collect(),
             status: status(self.status)?,
             write_id,
+            token_floor: self.token_floor.map(|floor| TokenFloor {
+                position: WalPosition::new(floor.position),
+                newest_ms: floor.newest_ms,
+            }),
         })
     }
 }

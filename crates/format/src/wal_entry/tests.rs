@@ -9,6 +9,7 @@ use arrow_schema::{DataType, Field};
 
 use super::*;
 use crate::schema::{FIELD_ID, KEY_POSITION, storage_schema};
+use crate::token::ClientToken;
 
 const EPOCH: Epoch = Epoch::new(7);
 const GEN: Generation = Generation::new(3);
@@ -44,7 +45,8 @@ fn encode(compression: Compression) -> Bytes {
 }
 
 fn expected() -> WalEntry {
-    WalEntry { epoch: EPOCH, body: WalBody::Rows { generation: Some(GEN), batches: two_batches() } }
+    let body = WalBody::Rows { generation: Some(GEN), batches: two_batches() };
+    WalEntry { epoch: EPOCH, body, tokens: Vec::new() }
 }
 
 /// An entry with any metadata, as another writer might make it.
@@ -75,7 +77,8 @@ fn decoded_batches_carry_the_metadata_of_the_base_alone() {
 #[test]
 fn a_sentinel_comes_back() {
     let bytes = encode_sentinel(EPOCH).unwrap();
-    assert_eq!(decode(bytes), Ok(WalEntry { epoch: EPOCH, body: WalBody::FenceSentinel }));
+    let sentinel = WalEntry { epoch: EPOCH, body: WalBody::FenceSentinel, tokens: Vec::new() };
+    assert_eq!(decode(bytes), Ok(sentinel));
 }
 
 #[test]
@@ -284,4 +287,58 @@ fn batches_without_data_are_counted_but_not_past_32_bits() {
     assert!(decode(encode(5)).is_ok());
     let found = decode(encode(1 << 32));
     assert!(matches!(found, Err(WalEntryError::Undecodable { .. })), "{found:?}");
+}
+
+fn token(name: &str, first: u64, rows: u64) -> EntryToken {
+    EntryToken { token: ClientToken::new(name.as_bytes()).unwrap(), first, rows, at_ms: 1_700_000_000_000 }
+}
+
+#[test]
+fn client_tokens_come_back_and_leave_no_trace_in_the_rows() {
+    let tokens = vec![token("a", 0, 2), token("b", 4, 2)];
+    for compression in ALL_COMPRESSIONS {
+        let bytes =
+            encode_rows_with_tokens(&schema(), EPOCH, GEN, &two_batches(), &tokens, compression).unwrap();
+        assert_eq!(decode(bytes), Ok(WalEntry { tokens: tokens.clone(), ..expected() }));
+    }
+}
+
+/// What facts about the reference ask for: nothing of ours but field metadata of `_tombstone`.
+#[test]
+fn client_tokens_change_nothing_but_the_metadata_of_the_tombstone_field() {
+    let options = Compression::None;
+    let tokens = [token("a", 0, 6)];
+    let with = encode_rows_with_tokens(&schema(), EPOCH, GEN, &two_batches(), &tokens, options).unwrap();
+    let (with, rows) = read_stream(with).unwrap();
+    let (without, same) = read_stream(encode(options)).unwrap();
+    assert_eq!(with.metadata(), without.metadata());
+    let (last, others) = with.fields().split_last().unwrap();
+    let (plain, plain_others) = without.fields().split_last().unwrap();
+    assert_eq!(others, plain_others);
+    assert_eq!(last.as_ref().clone().with_metadata(plain.metadata().clone()), **plain);
+    let text = r#"[{"token":"61","first":0,"rows":6,"at_ms":1700000000000}]"#;
+    assert_eq!(last.metadata().get(TOKENS).map(String::as_str), Some(text));
+    assert_eq!(last.metadata().len(), plain.metadata().len() + 1);
+    assert_eq!(rows[0].columns(), same[0].columns());
+}
+
+#[test]
+fn a_list_of_tokens_that_is_none_makes_the_entry_invalid() {
+    let tokens = [token("a", 5, 2)];
+    let bytes =
+        encode_rows_with_tokens(&schema(), EPOCH, GEN, &two_batches(), &tokens, Compression::None).unwrap();
+    let error = decode(bytes).unwrap_err();
+    assert!(matches!(error, WalEntryError::InvalidTokens { .. }), "it has six rows: {error}");
+}
+
+#[test]
+fn tokens_need_the_tombstone_column() {
+    let bare = Arc::new(Schema::new(schema().fields().iter().take(2).cloned().collect::<Vec<_>>()));
+    let batch = two_batches()[0].project(&[0, 1]).unwrap();
+    let encode = |tokens: &[EntryToken]| {
+        let batches = std::slice::from_ref(&batch);
+        encode_rows_with_tokens(&bare, EPOCH, GEN, batches, tokens, Compression::None)
+    };
+    assert!(encode(&[]).is_ok());
+    assert!(matches!(encode(&[token("a", 0, 1)]), Err(WalEntryError::Unencodable { .. })));
 }

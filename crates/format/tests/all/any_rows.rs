@@ -89,7 +89,8 @@ proptest! {
         let bytes = encode_rows(&schema, epoch, generation, &batches, compression).unwrap();
         let length = cut.index(bytes.len());
         prop_assert_eq!(decode(bytes.slice(..length)), Err(WalEntryError::Truncated { length }));
-        let entry = WalEntry { epoch, body: WalBody::Rows { generation: Some(generation), batches } };
+        let body = WalBody::Rows { generation: Some(generation), batches };
+        let entry = WalEntry { epoch, body, tokens: Vec::new() };
         prop_assert_eq!(decode(bytes), Ok(entry));
     }
 }

@@ -25,6 +25,13 @@ use super::walk;
 use crate::error::Error;
 use crate::storage;
 
+/// Why an SSTable directory of a generation still to be published is a left-over, if it is one.
+const UNNAMED_YET: &str = "SSTable directory no manifest names yet: of a flush under way, or of one that \
+                           failed or whose process was killed";
+/// Why one of an earlier generation is.
+const UNNAMED: &str = "SSTable directory no manifest names: of a flush that failed or whose process was \
+                       killed, or compacted into the base";
+
 /// How many WAL entries are read at once.
 const PARALLEL_READS: usize = 32;
 
@@ -278,12 +285,8 @@ fn unnamed(id: ShardId, manifest: Option<&ShardManifest>, files: &ShardFiles) ->
             path: path::sstable_dir(id, name),
             bytes: directory.bytes,
             why: match next {
-                Some(next) if directory.generation >= next => {
-                    "SSTable directory no manifest names yet: a flush under way, or one that failed"
-                        .to_owned()
-                }
-                _ => "SSTable directory no manifest names: a failed flush, or compacted into the base"
-                    .to_owned(),
+                Some(next) if directory.generation >= next => UNNAMED_YET.to_owned(),
+                _ => UNNAMED.to_owned(),
             },
         })
         .collect()

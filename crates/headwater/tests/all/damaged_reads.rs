@@ -115,6 +115,42 @@ async fn an_empty_sidecar_is_corrupt_by_name() {
     }
 }
 
+/// Whoever restores files is to restore the right one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sidecar_that_names_rows_there_are_not_is_named_and_not_the_data_file() {
+    let home = Home::new();
+    let table = home.create(&Sharding::Unsharded).await;
+    for ids in [0..10, 20..22] {
+        table.put(named(ids)).await.unwrap();
+        table.flush().await.unwrap();
+    }
+    table.close().await.unwrap();
+    let shard = home.shard_dir().await;
+    let sstables = home.shard().await.sstables;
+    let sidecar = |place: usize| shard.join(&sstables[place].path).join("_pk_index");
+    for name in ["page_lookup.lance", "page_data.lance"] {
+        fs::copy(sidecar(0).join(name), sidecar(1).join(name)).unwrap();
+    }
+    let table = home.open().await;
+    let error = table.get(&GetRequest { keys: keys(&[9]), columns: None }).await.unwrap_err();
+    for part in [sstables[1].path.as_str(), "_pk_index", "row 9"] {
+        assert!(is_corrupt(&error, part), "{part} in {error}");
+    }
+}
+
+/// Nor does a writer that looks at the columns of SSTables before it claims their shard.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manifest_of_an_sstable_that_was_cut_is_no_panic_and_stops_no_writer() {
+    let home = Home::new();
+    table(&home).await;
+    let sstable = home.shard_dir().await.join(&home.shard().await.sstables[0].path);
+    let manifest = only(&sstable.join("_versions"));
+    let bytes = fs::read(&manifest).unwrap();
+    fs::write(&manifest, &bytes[..bytes.len() / 2]).unwrap();
+    assert!(!errors(&home).await.is_empty());
+    home.open().await.put(named(20..21)).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_base_manifest_that_was_cut_or_overwritten_is_no_panic() {
     let damages: [fn(Vec<u8>) -> Vec<u8>; 3] = [

@@ -7,6 +7,7 @@ mod adoption;
 mod bad_storage;
 mod base_reads;
 mod complete;
+mod conditional;
 mod damaged_reads;
 mod disk_full;
 mod durability;

@@ -1,4 +1,4 @@
-//! Columns that others add to the base while rows of the former ones are in memory.
+//! Columns that others add to the base while rows of the former ones are in SSTables or in memory.
 
 use std::sync::Arc;
 
@@ -9,15 +9,53 @@ use lance::dataset::NewColumnTransform;
 
 use crate::support::{Home, rows};
 
+async fn add_column(home: &Home) {
+    let new = Arc::new(Schema::new(vec![Field::new("extra", DataType::Int64, true)]));
+    let mut base = Dataset::open(&home.uri()).await.unwrap();
+    base.add_columns(NewColumnTransform::AllNulls(new), None, None).await.unwrap();
+}
+
+fn assert_changed(error: &Error) {
+    assert!(matches!(error, Error::Table { .. }), "{error}");
+    for part in ["extra", "restore the table"] {
+        assert!(error.to_string().contains(part), "{part} in {error}");
+    }
+    assert!(!error.is_retryable());
+}
+
+/// A read refuses these SSTables, so a writer adds none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_with_sstables_of_former_columns_takes_no_rows_until_the_columns_are_back() {
+    let home = Home::new();
+    let table = home.create(&Sharding::Unsharded).await;
+    table.put(rows(&[(1, "a"), (2, "b")])).await.unwrap();
+    table.close().await.unwrap();
+    let former = Dataset::open(&home.uri()).await.unwrap().version_id();
+    add_column(&home).await;
+
+    let table = home.open().await;
+    let claimed = home.shard().await.manifest;
+    assert_changed(&table.put(rows(&[(3, "c")])).await.unwrap_err());
+    assert_changed(&table.open_shards().await.unwrap_err());
+    assert_changed(&table.count(None).await.unwrap_err());
+    let shard = home.shard().await;
+    assert_eq!(shard.manifest, claimed, "refused before the claim");
+    assert_eq!((shard.wal.rows, shard.sstables.len()), (2, 1));
+
+    let mut base = Dataset::open(&home.uri()).await.unwrap().checkout_version(former).await.unwrap();
+    base.restore().await.unwrap();
+    let table = home.open().await;
+    table.put(rows(&[(3, "c")])).await.unwrap();
+    assert_eq!(table.count(None).await.unwrap(), 3);
+}
+
 /// Nothing could ever be flushed again: waiting for it, or taking more rows, would go on for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flush_over_changed_columns_stops_the_shard_and_keeps_its_rows_in_the_wal() {
     let home = Home::new();
     let table = home.create(&Sharding::Unsharded).await;
     table.put(rows(&[(1, "a"), (2, "b")])).await.unwrap();
-    let new = Arc::new(Schema::new(vec![Field::new("extra", DataType::Int64, true)]));
-    let mut base = Dataset::open(&home.uri()).await.unwrap();
-    base.add_columns(NewColumnTransform::AllNulls(new), None, None).await.unwrap();
+    add_column(&home).await;
 
     // A read looks at the newest base, and so learns of it.
     let error = table.count(None).await.unwrap_err();

@@ -1,7 +1,9 @@
 //! Settings as text.
 
 use headwater::settings::SettingsText;
-use headwater::{Error, ShardSettings};
+use headwater::{Error, Kind, OpenOptions, Request, ShardSettings, Sharding, Table, WalCompression};
+
+use crate::support::{Home, options, rows, schema};
 
 fn defaults() -> SettingsText {
     SettingsText::defaults().unwrap()
@@ -72,4 +74,28 @@ fn a_tree_is_merged_and_its_first_unknown_name_is_refused() {
     let error = settings.merge(&serde_json::json!({"freeze": {"max_rowz": 7}})).unwrap_err();
     assert!(matches!(&error, Error::Setting { name, .. } if name == "freeze.max_rowz"), "{error}");
     settings.merge(&serde_json::json!([1])).unwrap_err();
+}
+
+/// Bytes of the WAL entry that a put of the same text many times makes.
+async fn entry_bytes(uri: &str, options: OpenOptions) -> u64 {
+    let text = "the same words over and over, ".repeat(20);
+    let many: Vec<(i64, &str)> = (0..500).map(|id| (id, text.as_str())).collect();
+    let table =
+        Table::create(uri, &schema(), &["id".to_owned()], &Sharding::Unsharded, options).await.unwrap();
+    table.put(rows(&many)).await.unwrap();
+    let bytes = table.stats().requests.get(Request::Put, Kind::Wal).bytes;
+    table.abandon();
+    bytes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_are_compressed_where_they_travel_and_not_on_local_disk() {
+    let (home, other) = (Home::new(), Home::new());
+    let payload = 500 * 600;
+    assert!(entry_bytes(&home.uri(), options()).await > payload);
+    let mut chosen = options();
+    chosen.settings.wal.compression = WalCompression::Lz4;
+    assert!(entry_bytes(&other.uri(), chosen).await < payload / 2);
+    let elsewhere = entry_bytes("memory://compressed/t.lance", OpenOptions::default()).await;
+    assert!(elsewhere < payload / 10, "{elsewhere}");
 }

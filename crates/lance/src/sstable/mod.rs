@@ -29,5 +29,5 @@ pub(crate) use layout::{BLOOM_NAME, Layout};
 pub use reader::SsTableFiles;
 pub use retype::retype_batch;
 
-pub(crate) use reader::OpenFiles;
+pub(crate) use reader::{OpenFiles, column_difference};
 pub(crate) use write::{Target, write};

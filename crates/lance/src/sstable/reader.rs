@@ -5,6 +5,7 @@
 //! sidecar, which answers exactly.
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow_array::{Array, BooleanArray, RecordBatch, UInt32Array};
@@ -14,7 +15,7 @@ use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take_record_batch;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use headwater_engine::shadow::unmarked;
 use headwater_engine::table::{SsTableReader, TableError};
 use headwater_format::bloom::Bloom;
@@ -196,6 +197,11 @@ impl SsTableReader for SsTableFiles {
             .candidates(&wanted)
             .await
             .map_err(|error| error::of_file(&self.layout.relative_file("_pk_index"), error))?;
+        // Asked for such a row, the data file would be blamed.
+        if let Some(beyond) = candidates.iter().find(|row| u64::from(**row) >= self.physical_rows) {
+            let reason = format!("it names row {beyond}, and there are {}", self.physical_rows);
+            return Err(TableError::Corrupt { path: self.layout.relative_file("_pk_index"), reason });
+        }
         let rows = self.read_ascending(UInt32Array::from(candidates.clone()), key_columns).await?;
         let invalid = |error: headwater_format::key::KeyError| TableError::invalid(error.to_string());
         let found = key.encode(&rows).map_err(|error| corrupt(&self.layout, error.to_string()))?;
@@ -250,10 +256,15 @@ impl SsTableReader for SsTableFiles {
 }
 
 async fn read_table_manifest(open: &OpenFiles<'_>, layout: &Layout) -> Result<Manifest, TableError> {
-    let path = layout.manifest();
-    let manifest = read_manifest(open.store, &path, None)
-        .await
-        .map_err(|error| error::of_file(&layout.relative_file("_versions"), error))?;
+    let (path, named) = (layout.manifest(), layout.relative_file("_versions"));
+    // One that was cut short or overwritten makes Lance panic; no panic reaches a caller (P14).
+    let manifest = match AssertUnwindSafe(read_manifest(open.store, &path, None)).catch_unwind().await {
+        Ok(manifest) => manifest.map_err(|error| error::of_file(&named, error))?,
+        Err(_panic) => {
+            let reason = "its manifest cannot be what its name says".to_owned();
+            return Err(TableError::Corrupt { path: named, reason });
+        }
+    };
     if !can_read_dataset(manifest.reader_feature_flags) {
         let flags = manifest.reader_feature_flags;
         return Err(TableError::invalid(format!(
@@ -264,16 +275,29 @@ async fn read_table_manifest(open: &OpenFiles<'_>, layout: &Layout) -> Result<Ma
     Ok(manifest)
 }
 
+/// How the columns of the SSTable at `layout` differ from the base's, if they do. Reads its manifest only.
+///
+/// # Errors
+/// What storage said.
+pub(crate) async fn column_difference(
+    open: &OpenFiles<'_>,
+    layout: &Layout,
+) -> Result<Option<String>, TableError> {
+    Ok(difference(open, layout, &read_table_manifest(open, layout).await?))
+}
+
+fn difference(open: &OpenFiles<'_>, layout: &Layout, manifest: &Manifest) -> Option<String> {
+    let difference = schema_difference(&open.schema.storage, &logical_schema(&manifest.schema))?;
+    Some(format!(
+        "{} has not the schema of the table: {difference}; reading generations over a schema change is not \
+         supported yet: restore the table to a version with the former schema",
+        layout.relative()
+    ))
+}
+
 /// An SSTable of another schema than the base's would serve wrong columns: refused for now (P15, lance#9143).
 fn check_schema(open: &OpenFiles<'_>, layout: &Layout, manifest: &Manifest) -> Result<(), TableError> {
-    match schema_difference(&open.schema.storage, &logical_schema(&manifest.schema)) {
-        None => Ok(()),
-        Some(difference) => Err(TableError::invalid(format!(
-            "{} has not the schema of the table: {difference}; \
-             reading generations over a schema change is not supported yet",
-            layout.relative()
-        ))),
-    }
+    difference(open, layout, manifest).map_or(Ok(()), |reason| Err(TableError::invalid(reason)))
 }
 
 /// The one fragment of an SSTable and its one data file.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use arrow_array::RecordBatch;
+use arrow_schema::DataType;
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use headwater_engine::memtable::FrozenMemtable;
@@ -17,7 +18,9 @@ use headwater_engine::table::{TableError, WrittenSsTable};
 use headwater_format::bloom::Bloom;
 use headwater_format::key::KeySchema;
 use headwater_store::env::{EnvExt, EnvRef};
+use lance_core::datatypes::{Field, Schema};
 use lance_core::utils::deletion::DeletionVector;
+use lance_encoding::constants::COMPRESSION_META_KEY;
 use lance_file::versions::{create_writer, data_file_columns};
 use lance_file::writer::FileWriterOptions;
 use lance_io::object_store::ObjectStore;
@@ -87,7 +90,7 @@ fn write_data<'a>(
         let path = target.layout.data(&name);
         let written = async {
             let writer = target.store.create(&path).await?;
-            let schema = target.schema.lance.clone();
+            let schema = text_as_it_is(&target.schema.lance);
             let mut file =
                 create_writer(target.schema.file_version, writer, schema, FileWriterOptions::default())?;
             for batch in batches.iter() {
@@ -101,6 +104,21 @@ fn write_data<'a>(
         Ok(Data { name, bytes: summary.size_bytes })
     }
     .boxed()
+}
+
+/// `schema` with text that is written as it is: by itself Lance looks for symbols in it (FSST), which takes
+/// half the time of a flush, and an SSTable lives only until it is compacted. What a table asks for itself
+/// stays.
+fn text_as_it_is(schema: &Schema) -> Schema {
+    fn mark(field: &mut Field) {
+        if matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8) {
+            field.metadata.entry(COMPRESSION_META_KEY.to_owned()).or_insert_with(|| "none".to_owned());
+        }
+        field.children.iter_mut().for_each(mark);
+    }
+    let mut schema = schema.clone();
+    schema.fields.iter_mut().for_each(mark);
+    schema
 }
 
 struct Deletions {

@@ -1,23 +1,16 @@
 //! An object store layer that refuses some requests and holds the answer of others.
 
-use std::fmt;
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use futures::StreamExt;
-use futures::stream::BoxStream;
 use headwater_lance::{Connection, LanceTable};
 use lance_io::object_store::WrappingObjectStore;
 use object_store::list::PaginatedListStore;
 use object_store::path::Path;
-use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
-};
+use object_store::{ObjectStore, Result};
 use tokio::sync::Notify;
 
+use crate::layer::{Ask, Watch, failure, watched};
 use crate::support::{Place, env, options};
 
 /// What stands in the way of requests.
@@ -67,13 +60,17 @@ impl Hurdles {
     pub fn release(&self) {
         self.state.released.notify_one();
     }
+}
 
-    fn check_put(&self, path: &Path) -> Result<()> {
+#[async_trait]
+impl Watch for Hurdles {
+    fn asked(&self, what: Ask, path: &Path) -> Result<()> {
+        let writes = matches!(what, Ask::Put | Ask::Copy);
         let full = self.state.full_for.lock().unwrap().is_some_and(|part| path.as_ref().contains(part));
-        if full { Err(failure(std::io::ErrorKind::StorageFull)) } else { Ok(()) }
+        if writes && full { Err(failure(std::io::ErrorKind::StorageFull)) } else { Ok(()) }
     }
 
-    async fn hold(&self, path: &Path) {
+    async fn answered(&self, path: &Path) {
         let held = {
             let mut held = self.state.held.lock().unwrap();
             held.take_if(|end| path.as_ref().ends_with(*end)).is_some()
@@ -83,15 +80,15 @@ impl Hurdles {
             self.state.released.notified().await;
         }
     }
-}
 
-fn failure(kind: std::io::ErrorKind) -> Error {
-    Error::Generic { store: "hurdles", source: Box::new(std::io::Error::from(kind)) }
+    fn refuses_deletes(&self) -> bool {
+        *self.state.no_deletes.lock().unwrap()
+    }
 }
 
 impl WrappingObjectStore for Hurdles {
     fn wrap(&self, _store_prefix: &str, original: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
-        Arc::new(Hurdled { inner: original, hurdles: self.clone() })
+        watched(original, self.clone())
     }
 
     fn wrap_paginated(
@@ -100,74 +97,5 @@ impl WrappingObjectStore for Hurdles {
         original: Arc<dyn PaginatedListStore>,
     ) -> Option<Arc<dyn PaginatedListStore>> {
         Some(original)
-    }
-}
-
-#[derive(Debug)]
-struct Hurdled {
-    inner: Arc<dyn ObjectStore>,
-    hurdles: Hurdles,
-}
-
-impl fmt::Display for Hurdled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "hurdled {}", self.inner)
-    }
-}
-
-#[async_trait]
-impl ObjectStore for Hurdled {
-    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        self.hurdles.check_put(location)?;
-        self.inner.put_opts(location, payload, options).await
-    }
-
-    async fn put_multipart_opts(
-        &self,
-        location: &Path,
-        options: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        self.hurdles.check_put(location)?;
-        self.inner.put_multipart_opts(location, options).await
-    }
-
-    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let head = options.head;
-        let answer = self.inner.get_opts(location, options).await;
-        if !head {
-            self.hurdles.hold(location).await;
-        }
-        answer
-    }
-
-    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let answer = self.inner.get_ranges(location, ranges).await;
-        self.hurdles.hold(location).await;
-        answer
-    }
-
-    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        if *self.hurdles.state.no_deletes.lock().unwrap() {
-            let refused = |_| Err(failure(std::io::ErrorKind::ReadOnlyFilesystem));
-            return locations.map(refused).boxed();
-        }
-        self.inner.delete_stream(locations)
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.inner.list_with_delimiter(prefix).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.hurdles.check_put(to)?;
-        self.inner.copy_opts(from, to, options).await
-    }
-
-    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
-        self.inner.rename_opts(from, to, options).await
     }
 }

@@ -209,35 +209,26 @@ async fn what_cannot_be_sharded_that_way_is_refused_and_commits_nothing() {
 }
 
 #[tokio::test]
-async fn a_table_with_a_blob_column_is_refused() {
-    let place = Place::new();
-    let blob = Field::new("blob", DataType::LargeBinary, true)
-        .with_metadata([("lance-encoding:blob".to_owned(), "true".to_owned())].into());
-    let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false), blob]));
-    let nothing = RecordBatchIterator::new([], schema);
-    let params = WriteParams {
-        data_storage_version: Some(lance_file::version::LanceFileVersion::V2_1),
-        ..WriteParams::default()
+async fn a_table_with_a_column_that_no_sstable_can_hold_is_refused() {
+    let of = |data_type, name: &str, value: &str| {
+        Field::new("odd", data_type, true).with_metadata([(name.to_owned(), value.to_owned())].into())
     };
-    Dataset::write(nothing, &place.uri(), Some(params)).await.unwrap();
-    let reason = invalid(place.open().await.init_mem_wal(&Sharding::Unsharded).await);
-    assert!(reason.contains("\"blob\" is a blob column"), "{reason}");
-}
-
-#[tokio::test]
-async fn a_table_with_a_json_column_is_refused() {
-    let place = Place::new();
-    let blob = Field::new("blob", DataType::Utf8, true)
-        .with_metadata([("ARROW:extension:name".to_owned(), "arrow.json".to_owned())].into());
-    let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false), blob]));
-    let nothing = RecordBatchIterator::new([], schema);
-    let params = WriteParams {
-        data_storage_version: Some(lance_file::version::LanceFileVersion::V2_1),
-        ..WriteParams::default()
-    };
-    Dataset::write(nothing, &place.uri(), Some(params)).await.unwrap();
-    let reason = invalid(place.open().await.init_mem_wal(&Sharding::Unsharded).await);
-    assert!(reason.contains("\"blob\" is a JSON column"), "{reason}");
+    let cases = [
+        (of(DataType::LargeBinary, "lance-encoding:blob", "true"), "\"odd\" is a blob column"),
+        (of(DataType::Utf8, "ARROW:extension:name", "arrow.json"), "\"odd\" is a JSON column"),
+    ];
+    for (odd, expected) in cases {
+        let place = Place::new();
+        let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false), odd]));
+        let nothing = RecordBatchIterator::new([], schema);
+        let params = WriteParams {
+            data_storage_version: Some(lance_file::version::LanceFileVersion::V2_1),
+            ..WriteParams::default()
+        };
+        Dataset::write(nothing, &place.uri(), Some(params)).await.unwrap();
+        let reason = invalid(place.open().await.init_mem_wal(&Sharding::Unsharded).await);
+        assert!(reason.contains(expected), "{reason}");
+    }
 }
 
 #[tokio::test]

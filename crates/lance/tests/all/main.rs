@@ -11,6 +11,7 @@ mod foreign;
 mod hurdles;
 mod initialising;
 mod key_types;
+mod layer;
 mod locations;
 mod reading;
 mod recorder;

@@ -1,19 +1,13 @@
 //! An object store layer that writes down what is asked of it.
 
-use std::fmt;
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use futures::stream::BoxStream;
 use lance_io::object_store::WrappingObjectStore;
 use object_store::list::PaginatedListStore;
 use object_store::path::Path;
-use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
-};
+use object_store::{ObjectStore, Result};
+
+use crate::layer::{Ask, Watch, watched};
 
 /// What was asked, in order: `put path`, `get path`, `list prefix`.
 #[derive(Clone, Debug, Default)]
@@ -32,83 +26,33 @@ impl Recorder {
         let requests = self.take();
         requests.into_iter().filter_map(|request| request.strip_prefix("put ").map(str::to_owned)).collect()
     }
+}
 
-    fn note(&self, what: &str, path: &Path) {
+impl Watch for Recorder {
+    fn asked(&self, what: Ask, path: &Path) -> Result<()> {
+        let what = match what {
+            Ask::Put => "put",
+            Ask::Copy => "copy",
+            Ask::Get => "get",
+            Ask::Head => "head",
+            Ask::List => "list",
+        };
         self.requests.lock().unwrap().push(format!("{what} {path}"));
+        Ok(())
     }
 }
 
 impl WrappingObjectStore for Recorder {
     fn wrap(&self, _store_prefix: &str, original: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
-        Arc::new(Recorded { inner: original, recorder: self.clone() })
+        watched(original, self.clone())
     }
 
+    /// Listings page by page would go around the layer.
     fn wrap_paginated(
         &self,
         _store_prefix: &str,
         _original: Arc<dyn PaginatedListStore>,
     ) -> Option<Arc<dyn PaginatedListStore>> {
         None
-    }
-}
-
-#[derive(Debug)]
-struct Recorded {
-    inner: Arc<dyn ObjectStore>,
-    recorder: Recorder,
-}
-
-impl fmt::Display for Recorded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "recorded {}", self.inner)
-    }
-}
-
-#[async_trait]
-impl ObjectStore for Recorded {
-    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        self.recorder.note("put", location);
-        self.inner.put_opts(location, payload, options).await
-    }
-
-    async fn put_multipart_opts(
-        &self,
-        location: &Path,
-        options: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        self.recorder.note("put", location);
-        self.inner.put_multipart_opts(location, options).await
-    }
-
-    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.recorder.note(if options.head { "head" } else { "get" }, location);
-        self.inner.get_opts(location, options).await
-    }
-
-    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.recorder.note("get", location);
-        self.inner.get_ranges(location, ranges).await
-    }
-
-    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(locations)
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.recorder.note("list", prefix.unwrap_or(&Path::default()));
-        self.inner.list(prefix)
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.recorder.note("list", prefix.unwrap_or(&Path::default()));
-        self.inner.list_with_delimiter(prefix).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, options).await
-    }
-
-    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
-        self.inner.rename_opts(from, to, options).await
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use headwater_format::coord::WalPosition;
 
 use super::fold::Fold;
+use super::promises::{check_conditions, check_retries};
 use super::record::{History, Level, OpKind, OpRecord, Outcome, ReadRecord, SessionId, Told};
 use crate::audit::Entry;
 use crate::rows::{Row, Written};
@@ -26,6 +27,8 @@ pub fn check(history: &History, entries: &[Entry], rules: &Rules) -> Vec<Violati
     let mut found = log.check_puts(history);
     found.extend(log.check_acks(history));
     found.extend(check_positions(history));
+    found.extend(check_conditions(history, entries));
+    found.extend(check_retries(history, entries));
     found.extend(Reads { history, entries, rules, log: &log }.check());
     found
 }
@@ -214,12 +217,18 @@ impl Reads<'_> {
     /// before the session was opened, and to anybody longer ago than a fenced writer may serve reads.
     fn least(&self, read: &ReadRecord) -> usize {
         let opened = self.history.sessions.get(read.session).map_or(0, |session| session.opened);
-        let counts = |op: &OpRecord| {
-            let (Some(resolved), Some(resolved_at)) = (op.resolved, op.resolved_at) else { return false };
-            let own = op.session == read.session && resolved < read.invoked;
+        let counts = |session: SessionId, resolved: u64, resolved_at: Duration| {
+            let own = session == read.session && resolved < read.invoked;
             own || resolved < opened || resolved_at + self.rules.confirm < read.invoked_at
         };
-        let positions = acked(self.history).filter(|(_, op, _)| counts(op)).map(|(_, _, told)| told.position);
+        let first = acked(self.history)
+            .filter(|(_, op, _)| {
+                op.resolved.zip(op.resolved_at).is_some_and(|(event, at)| counts(op.session, event, at))
+            })
+            .map(|(_, _, told)| told.position);
+        let repeated = self.history.retries.iter();
+        let repeated = repeated.filter(|retry| counts(retry.session, retry.resolved, retry.resolved_at));
+        let positions = first.chain(repeated.map(|retry| retry.told.position));
         positions.max().map_or(0, |position| position.get() as usize)
     }
 

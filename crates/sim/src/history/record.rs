@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headwater_format::coord::{Seq, WalPosition};
 
-use crate::rows::Row;
+use crate::rows::{Row, Written};
 
 /// One life of a writer: from a successful open to its end.
 pub type SessionId = usize;
@@ -59,6 +59,10 @@ pub struct OpRecord {
     pub session: SessionId,
     /// What.
     pub kind: OpKind,
+    /// For a conditional write, the row of each key it was decided on.
+    pub decided_on: Option<BTreeMap<u32, Option<Written>>>,
+    /// Whether it was sent again.
+    pub repeated: bool,
     /// When it was invoked, in events.
     pub invoked: u64,
     /// How it ended.
@@ -67,6 +71,21 @@ pub struct OpRecord {
     pub resolved: Option<u64>,
     /// When that was known, by the clock.
     pub resolved_at: Option<Duration>,
+}
+
+/// A write that was sent again with its token, and acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub struct RetryRecord {
+    /// Number of the write.
+    pub op: u64,
+    /// Who sent it again.
+    pub session: SessionId,
+    /// What the acknowledgement said.
+    pub told: Told,
+    /// When that was known, in events.
+    pub resolved: u64,
+    /// When that was known, by the clock.
+    pub resolved_at: Duration,
 }
 
 /// Which rows a read asked for.
@@ -115,6 +134,8 @@ pub struct History {
     pub sessions: Vec<SessionRecord>,
     /// Writes by number.
     pub ops: BTreeMap<u64, OpRecord>,
+    /// Writes acknowledged when they were sent again.
+    pub retries: Vec<RetryRecord>,
     /// Reads in the order their rows had been fetched.
     pub reads: Vec<ReadRecord>,
     /// Live rows of the base, which nothing changes.
@@ -145,17 +166,54 @@ impl History {
     pub fn invoke(&mut self, session: SessionId, kind: OpKind) -> u64 {
         let invoked = self.tick();
         self.next_op += 1;
-        let op =
-            OpRecord { session, kind, invoked, outcome: Outcome::Pending, resolved: None, resolved_at: None };
+        let op = OpRecord {
+            session,
+            kind,
+            decided_on: None,
+            repeated: false,
+            invoked,
+            outcome: Outcome::Pending,
+            resolved: None,
+            resolved_at: None,
+        };
         self.ops.insert(self.next_op, op);
         self.next_op
+    }
+
+    /// A conditional write is about to be sent, decided on these rows; its number.
+    pub fn invoke_if(
+        &mut self,
+        session: SessionId,
+        kind: OpKind,
+        decided_on: BTreeMap<u32, Option<Written>>,
+    ) -> u64 {
+        let number = self.invoke(session, kind);
+        if let Some(op) = self.ops.get_mut(&number) {
+            op.decided_on = Some(decided_on);
+        }
+        number
+    }
+
+    /// Write `op` is about to be sent again; what it is, unless it was refused.
+    pub fn repeat(&mut self, op: u64) -> Option<OpKind> {
+        let op = self.ops.get_mut(&op).filter(|op| op.outcome != Outcome::Refused)?;
+        op.repeated = true;
+        Some(op.kind.clone())
+    }
+
+    /// Write `op`, sent again by `session`, is acknowledged.
+    pub fn retried(&mut self, op: u64, session: SessionId, told: Told, now: Duration) {
+        let resolved = self.tick();
+        self.retries.push(RetryRecord { op, session, told, resolved, resolved_at: now });
     }
 
     /// The caller of write `op` learns its outcome.
     pub fn resolve(&mut self, op: u64, outcome: Outcome, now: Duration) {
         let at = self.tick();
         if let Some(op) = self.ops.get_mut(&op) {
-            op.outcome = outcome;
+            // Refused, but sent a second time, it may be there.
+            let refused = outcome == Outcome::Refused && op.repeated;
+            op.outcome = if refused { Outcome::Unknown } else { outcome };
             op.resolved = Some(at);
             op.resolved_at = Some(now);
         }

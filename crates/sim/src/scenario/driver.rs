@@ -1,6 +1,6 @@
 //! Draws actions and does them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use headwater_store::env::Env;
@@ -14,6 +14,8 @@ use crate::world::{OpenFailed, World, Writer};
 
 /// Keys writes are drawn from.
 const KEYS: u64 = 40;
+/// Puts with a client token that may be sent again.
+const NAMED: usize = 40;
 /// Writers alive at once, fenced ones included.
 const MAX_WRITERS: usize = 4;
 /// Longest that an ordered close may take amid faults.
@@ -26,6 +28,9 @@ enum Action {
     PutMany,
     Delete,
     Overwrite,
+    Increment,
+    NamedPut,
+    Repeat,
     Seal,
     Read,
     ReadPending,
@@ -108,12 +113,52 @@ const COUNTER: &[(Action, u64)] = &[
     (Action::Wait, 15),
 ];
 
+const INCREMENT: &[(Action, u64)] = &[
+    (Action::Increment, 400),
+    (Action::Put, 60),
+    (Action::Delete, 30),
+    (Action::Seal, 50),
+    (Action::Read, 40),
+    (Action::Zombie, 20),
+    (Action::Crash, 14),
+    (Action::Close, 10),
+    (Action::Claim, 12),
+    (Action::Race, 2),
+    (Action::Pause, 8),
+    (Action::PowerCut, 4),
+    (Action::ClockJump, 3),
+    (Action::Disk, 4),
+    (Action::StoreGate, 10),
+    (Action::Wait, 30),
+];
+const RETRY: &[(Action, u64)] = &[
+    (Action::NamedPut, 260),
+    (Action::Repeat, 260),
+    (Action::Put, 40),
+    (Action::Delete, 20),
+    (Action::Seal, 40),
+    (Action::Read, 50),
+    (Action::Zombie, 20),
+    (Action::Crash, 18),
+    (Action::Close, 10),
+    (Action::Claim, 14),
+    (Action::Race, 2),
+    (Action::Pause, 8),
+    (Action::PowerCut, 5),
+    (Action::ClockJump, 5),
+    (Action::Disk, 4),
+    (Action::StoreGate, 10),
+    (Action::Wait, 25),
+];
+
 /// Actions with their weights, by scenario.
 fn weights(scenario: Scenario) -> &'static [(Action, u64)] {
     match scenario {
         Scenario::Churn => CHURN,
         Scenario::Fencing => FENCING,
         Scenario::Counter => COUNTER,
+        Scenario::Increment => INCREMENT,
+        Scenario::Retry => RETRY,
     }
 }
 
@@ -130,6 +175,8 @@ pub(crate) struct Driver {
     pub(super) gates: Vec<Gate>,
     /// The last write of each key, in the counter scenario.
     counters: BTreeMap<u32, u64>,
+    /// The last puts with a client token, in the retry scenario.
+    named: VecDeque<u64>,
 }
 
 impl Driver {
@@ -144,6 +191,7 @@ impl Driver {
             gate_left: 0,
             gates: Vec::new(),
             counters: BTreeMap::new(),
+            named: VecDeque::new(),
         }
     }
 
@@ -255,6 +303,7 @@ impl Driver {
         match action {
             Action::Claim | Action::Race | Action::Close | Action::Wait => self.act_slowly(action).await,
             Action::Put | Action::PutMany | Action::Delete | Action::Overwrite => self.write(action),
+            Action::Increment | Action::NamedPut | Action::Repeat => self.write_with_options(action),
             Action::PowerCut => self.power_cut(),
             Action::ClockJump => self.jump(),
             Action::Disk => {
@@ -299,6 +348,34 @@ impl Driver {
         let number = self.world.write(&writer, kind, self.chance(4) == 0);
         if self.scenario == Scenario::Counter {
             self.counters.extend(keys.into_iter().map(|key| (key, number)));
+        }
+    }
+
+    fn write_with_options(&mut self, action: Action) {
+        let Some(writer) = self.writers.last().cloned() else { return };
+        let nowait = self.chance(4) == 0;
+        match action {
+            // Several at once on few keys, so that most of them must lose.
+            Action::Increment => {
+                for _ in 0..=self.chance(3) {
+                    let level = if self.chance(3) == 0 { Level::Pending } else { Level::Durable };
+                    let keys = (0..=self.chance(2)).map(|_| self.chance(6) as u32).collect();
+                    self.world.increment(&writer, keys, level);
+                }
+            }
+            Action::NamedPut => {
+                let number = self.world.write_named(&writer, self.random_keys(3), nowait);
+                self.named.push_back(number);
+                if self.named.len() > NAMED {
+                    self.named.pop_front();
+                }
+            }
+            _ => {
+                let which = self.chance(self.named.len() as u64) as usize;
+                if let Some(number) = self.named.get(which) {
+                    self.world.repeat(&writer, *number, nowait);
+                }
+            }
         }
     }
 

@@ -5,6 +5,8 @@
 //! * `fencing`: several processes claim the shard at every moment; stalled ones wake up and write and read
 //!   on.
 //! * `counter`: one increasing number per key; what a session reads never falls (an append register).
+//! * `increment`: many read a few keys and put them again if nobody else did; no update is lost.
+//! * `retry`: puts with client tokens are sent again, and again, at any time; each is there once.
 //!
 //! Each ends by clearing the faults and demanding that everything drains (L1, L2, L5, L6), and then reads all
 //! rows back from a fresh process. A run that fails prints the command that replays it, its event log and

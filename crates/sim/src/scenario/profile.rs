@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use headwater_engine::ShardSettings;
 use headwater_engine::plants::Plants;
-use headwater_engine::settings::WalCompression;
+use headwater_engine::settings::{MAX_TOKEN_WINDOW_MS, WalCompression};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::run::Scenario;
 use crate::rows::KeyShape;
 use crate::world::WorldConfig;
+
+/// Memory of a client token.
+const TOKEN_BYTES: u64 = 256;
 
 /// What freezes memtables first.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +38,7 @@ pub(super) fn profile(scenario: Scenario, seed: u64, plants: Plants) -> WorldCon
         0..8 => KeyShape::Int,
         8..13 => KeyShape::Text,
         13..17 => KeyShape::Composite,
-        _ if scenario == Scenario::Counter => KeyShape::Int,
+        _ if matches!(scenario, Scenario::Counter | Scenario::Increment) => KeyShape::Int,
         _ => KeyShape::None,
     };
     config.slow_index = match rng.random_range(0..4) {
@@ -48,6 +51,17 @@ pub(super) fn profile(scenario: Scenario, seed: u64, plants: Plants) -> WorldCon
     config.settings = settings(&mut rng, limit);
     if matches!(limit, Limit::Memory) {
         config.budget = rng.random_range(24..64) << 10;
+    }
+    if scenario == Scenario::Retry {
+        // A row that is written twice shows where no key hides it.
+        if rng.random_bool(0.5) {
+            config.shape = KeyShape::None;
+        }
+        // Longer than any run: a repeated write that comes late, from a process that stood still, would be
+        // another write.
+        config.settings.tokens.window_ms = MAX_TOKEN_WINDOW_MS;
+        config.settings.tokens.max = rng.random_range(20..600);
+        config.budget += config.settings.tokens.max as u64 * TOKEN_BYTES;
     }
     config
 }
@@ -79,5 +93,6 @@ fn settings(rng: &mut SmallRng, limit: Limit) -> ShardSettings {
     settings.backpressure.max_frozen = rng.random_range(1..6);
     settings.reads.epoch_confirm_ms = rng.random_range(50..4_000);
     settings.reads.snapshot_max_age_ms = rng.random_range(1_000..60_000);
+    settings.wal.company_percent = [0, 10, 100].get(rng.random_range(0..3)).copied().unwrap_or(0);
     settings
 }

@@ -25,11 +25,15 @@ pub enum Scenario {
     Fencing,
     /// Increasing numbers.
     Counter,
+    /// Conditional writes.
+    Increment,
+    /// Client tokens.
+    Retry,
 }
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Churn, Self::Fencing, Self::Counter];
+    pub const ALL: [Self; 5] = [Self::Churn, Self::Fencing, Self::Counter, Self::Increment, Self::Retry];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -37,6 +41,8 @@ impl Scenario {
             Self::Churn => "churn",
             Self::Fencing => "fencing",
             Self::Counter => "counter",
+            Self::Increment => "increment",
+            Self::Retry => "retry",
         }
     }
 }
@@ -52,7 +58,9 @@ impl FromStr for Scenario {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|scenario| scenario.name() == text);
-        found.ok_or_else(|| format!("no scenario {text}; there are churn, fencing and counter"))
+        found.ok_or_else(|| {
+            format!("no scenario {text}; there are churn, fencing, counter, increment and retry")
+        })
     }
 }
 

@@ -5,6 +5,7 @@
 //! `history`).
 
 mod build;
+mod options;
 mod reading;
 mod tally;
 mod waiting;

@@ -29,7 +29,7 @@ pub struct Held {
 }
 
 /// Why a read ended without rows.
-enum Unread {
+pub(super) enum Unread {
     /// Storage did not answer, or the snapshot expired.
     GaveUp,
     /// What was read cannot be: already reported.
@@ -89,7 +89,11 @@ impl World {
     }
 
     /// All live rows at the snapshot, sorted.
-    async fn collect(&self, tables: &ModelTables, snapshot: &ShardSnapshot) -> Result<Vec<Row>, Unread> {
+    pub(super) async fn collect(
+        &self,
+        tables: &ModelTables,
+        snapshot: &ShardSnapshot,
+    ) -> Result<Vec<Row>, Unread> {
         let keyed = self.rows.key().is_some();
         let mut sources = vec![self.base(tables).await?];
         let sstables = snapshot.sstables().map_err(|error| self.too_old(&error))?;

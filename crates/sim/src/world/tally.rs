@@ -66,6 +66,8 @@ impl Tally {
             ("replay rotations", counters.replay_rotations),
             ("backpressure waits", counters.backpressure_waits),
             ("wal entries", counters.wal_entries),
+            ("failed conditions", counters.failed_conditions),
+            ("repeated tokens", counters.repeated_tokens),
         ];
         for (name, count) in sums {
             *self.engine.entry(name.to_owned()).or_default() += count;
@@ -103,6 +105,7 @@ pub(crate) fn kind(error: &ShardError) -> &'static str {
         ShardError::UnknownOutcome { .. } => "unknown outcome",
         ShardError::Corrupt { .. } => "corrupt",
         ShardError::Conflict { .. } => "conflict",
+        ShardError::ConditionFailed { .. } => "condition failed",
         ShardError::Sealed { .. } => "sealed",
         ShardError::Closed { .. } => "closed",
         ShardError::SnapshotExpired { .. } => "snapshot expired",

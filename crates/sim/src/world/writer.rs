@@ -9,7 +9,7 @@ use headwater_engine::budget::MemoryBudget;
 use headwater_engine::index::MemIndexFactory;
 use headwater_engine::plants::Plants;
 use headwater_engine::shard::{ShardStats, ShardStatus};
-use headwater_engine::{Ack, Shard, ShardError, ShardParts};
+use headwater_engine::{Ack, Shard, ShardError, ShardParts, WriteOptions};
 use headwater_store::env::{Env, SeededProcess};
 
 use super::build::World;
@@ -127,7 +127,7 @@ impl World {
         let (world, shard, session) = (self.clone(), Arc::clone(&writer.shard), writer.session);
         let in_flight = writer.in_flight.enter();
         let work = async move {
-            let result = world.send(&shard, number, &kind, nowait).await;
+            let result = world.send(&shard, number, &kind, nowait, WriteOptions::default()).await;
             world.resolve(session, number, result);
             drop(in_flight);
         };
@@ -135,16 +135,27 @@ impl World {
         number
     }
 
-    async fn send(&self, shard: &Shard, number: u64, kind: &OpKind, nowait: bool) -> Result<Ack, ShardError> {
+    pub(super) async fn send(
+        &self,
+        shard: &Shard,
+        number: u64,
+        kind: &OpKind,
+        nowait: bool,
+        options: WriteOptions,
+    ) -> Result<Ack, ShardError> {
         match kind {
-            OpKind::Put(keys) if nowait => shard.put_nowait(self.rows.put(number, keys)).await?.await,
-            OpKind::Put(keys) => shard.put(self.rows.put(number, keys)).await,
-            OpKind::Delete(keys) if nowait => shard.delete_nowait(self.rows.keys(keys)).await?.await,
-            OpKind::Delete(keys) => shard.delete(self.rows.keys(keys)).await,
+            OpKind::Put(keys) if nowait => {
+                shard.put_nowait_with(self.rows.put(number, keys), options).await?.await
+            }
+            OpKind::Put(keys) => shard.put_with(self.rows.put(number, keys), options).await,
+            OpKind::Delete(keys) if nowait => {
+                shard.delete_nowait_with(self.rows.keys(keys), options).await?.await
+            }
+            OpKind::Delete(keys) => shard.delete_with(self.rows.keys(keys), options).await,
         }
     }
 
-    fn resolve(&self, session: SessionId, number: u64, result: Result<Ack, ShardError>) {
+    pub(super) fn resolve(&self, session: SessionId, number: u64, result: Result<Ack, ShardError>) {
         let outcome = match &result {
             Ok(ack) => {
                 let Ack { first, end, position } = *ack;
@@ -158,7 +169,9 @@ impl World {
             Err(error) => {
                 self.judge_error(error, "write");
                 match error {
-                    ShardError::Invalid { .. } | ShardError::Backpressure { .. } => Outcome::Refused,
+                    ShardError::Invalid { .. }
+                    | ShardError::Backpressure { .. }
+                    | ShardError::ConditionFailed { .. } => Outcome::Refused,
                     _ => Outcome::Unknown,
                 }
             }

@@ -10,7 +10,7 @@ const MOST_SEEDS: u64 = 30;
 fn seeds_needed(plants: Plants) -> u64 {
     let mut needed = 0;
     for seed in 0..MOST_SEEDS {
-        let scenario = Scenario::ALL[(seed % 3) as usize];
+        let scenario = Scenario::ALL[seed as usize % Scenario::ALL.len()];
         needed += 1;
         let report = run_seed(scenario, seed, Options { plants, ..Options::default() });
         if let Some(violation) = report.violations.first() {
@@ -29,6 +29,16 @@ fn a_flush_error_that_is_dropped_is_caught_lance_8293() {
 #[test]
 fn durability_that_starts_again_at_each_rotation_is_caught_lance_7760() {
     seeds_needed(Plants::DurabilityPerGeneration);
+}
+
+#[test]
+fn a_condition_that_is_ignored_is_caught() {
+    seeds_needed(Plants::ConditionIgnored);
+}
+
+#[test]
+fn client_tokens_forgotten_at_a_flush_are_caught() {
+    seeds_needed(Plants::TokenForgotten);
 }
 
 #[test]

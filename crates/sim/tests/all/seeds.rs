@@ -13,12 +13,14 @@ const ACTIONS: u64 = 500;
 /// Runs at once; each has a machine of its own.
 const THREADS: usize = 2;
 
-/// Scenario and seed of the n-th run: churn every other time.
+/// Scenario and seed of the n-th run: churn every third time.
 fn nth(number: u64) -> (Scenario, u64) {
-    let scenario = match number % 4 {
-        0 | 2 => Scenario::Churn,
+    let scenario = match number % 6 {
+        0 | 3 => Scenario::Churn,
         1 => Scenario::Fencing,
-        _ => Scenario::Counter,
+        2 => Scenario::Counter,
+        4 => Scenario::Increment,
+        _ => Scenario::Retry,
     };
     (scenario, 1_000 + number)
 }
@@ -62,6 +64,8 @@ fn check_coverage(tally: &Tally) {
         "replayed entries",
         "replay rotations",
         "backpressure waits",
+        "failed conditions",
+        "repeated tokens",
     ] {
         assert!(tally.engine(event) > 0, "no {event}");
     }
@@ -75,6 +79,7 @@ fn check_coverage(tally: &Tally) {
         "conflict",
         "closed",
         "snapshot expired",
+        "condition failed",
     ] {
         assert!(tally.errors(kind) > 0, "nobody saw the error {kind}");
     }

@@ -21,7 +21,8 @@ pub trait Env: std::fmt::Debug + Send + Sync + 'static {
     /// Monotone time since an arbitrary start. In simulation it moves only when every task waits.
     fn now(&self) -> Duration;
 
-    /// Wall-clock time, for people and file metadata only. No decision may depend on it.
+    /// Wall-clock time, for people, for file metadata, and for how old a client token is that another process
+    /// wrote. No other decision may depend on it.
     fn wall_clock(&self) -> SystemTime;
 
     /// Resolves after `duration`.

@@ -1,6 +1,7 @@
 //! One shard, step by step: what each call promises, on a seeded machine without random faults.
 
 mod close;
+mod conditions;
 mod corrupt;
 mod fence;
 mod flush;
@@ -11,4 +12,5 @@ mod put;
 mod reopen;
 mod replay;
 mod stop;
+mod tokens;
 mod world;

@@ -21,6 +21,7 @@ fn publish(generation: u64, position: u64, epoch: u64) -> Publish {
             primary_key_bytes: None,
         },
         last_position: WalPosition::new(position),
+        token_floor: None,
         epoch: Epoch::new(epoch),
         in_order: true,
     }

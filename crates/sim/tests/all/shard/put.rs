@@ -76,6 +76,43 @@ fn a_linger_gathers_puts_that_come_one_after_another() {
 }
 
 #[test]
+fn clients_answered_by_a_slow_put_share_the_next_one_with_those_that_waited() {
+    let world = World::new(3);
+    world.run(async {
+        let writer = world.open_with("a", ShardSettings::default(), |_| {}).await.unwrap();
+        let gate = world.gate_puts(ObjectKind::Wal);
+        let first = writer.shard.put_nowait(world.rows.put(1, &[1])).await.unwrap();
+        let second = writer.shard.put_nowait(world.rows.put(2, &[2])).await.unwrap();
+        world.pass(Duration::from_millis(40)).await;
+        gate.release();
+        assert_eq!(first.await.unwrap().position.get(), 1);
+        let again = writer.shard.put_nowait(world.rows.put(3, &[1])).await.unwrap();
+        assert_eq!(again.await.unwrap().position, second.await.unwrap().position);
+        // Nobody else is expected, so a client that comes much later goes alone and at once.
+        world.pass(Duration::from_millis(40)).await;
+        assert_eq!(writer.shard.put(world.rows.put(4, &[1])).await.unwrap().position.get(), 3);
+    });
+}
+
+#[test]
+fn a_put_waits_for_company_no_longer_than_a_part_of_the_put_before() {
+    let world = World::new(3);
+    world.run(async {
+        let writer = world.open_with("a", ShardSettings::default(), |_| {}).await.unwrap();
+        let gate = world.gate_puts(ObjectKind::Wal);
+        let first = writer.shard.put_nowait(world.rows.put(1, &[1])).await.unwrap();
+        let second = writer.shard.put_nowait(world.rows.put(2, &[2])).await.unwrap();
+        world.pass(Duration::from_millis(40)).await;
+        gate.release();
+        first.await.unwrap();
+        // The client of the first put does not come back.
+        let asked = world.machine.env().now();
+        assert_eq!(second.await.unwrap().position.get(), 2);
+        assert!(world.machine.env().now() - asked < Duration::from_millis(50));
+    });
+}
+
+#[test]
 fn the_newest_row_of_a_key_wins_within_and_across_memtables_p4() {
     let world = World::new(4);
     world.run(async {

@@ -10,9 +10,10 @@ use headwater_engine::index::MemIndexFactory;
 use headwater_engine::manifest::create_shard;
 use headwater_engine::plants::Plants;
 use headwater_engine::settings::ShardSettings;
+use headwater_engine::shard::peek;
 use headwater_engine::snapshot::ReadLevel;
 use headwater_engine::table::TableIo;
-use headwater_engine::{Shard, ShardError, ShardParts};
+use headwater_engine::{Shard, ShardError, ShardParts, ShardSnapshot};
 use headwater_format::coord::{ShardId, WalPosition};
 use headwater_format::path;
 use headwater_format::shard_manifest::ShardManifest;
@@ -94,19 +95,30 @@ impl World {
         change: impl FnOnce(&mut ShardParts),
     ) -> Result<Writer, ShardError> {
         let process = self.machine.process(name);
-        let table = Arc::new(ModelTables::new(self.files(&process)));
-        let mut parts = ShardParts {
-            store: self.store(&process),
+        let (table, mut parts) = self.parts(&process);
+        change(&mut parts);
+        let budget = Arc::clone(&parts.budget);
+        let shard = Shard::open(self.shard, parts, settings).await?;
+        Ok(Writer { process, shard, table, budget })
+    }
+
+    fn parts(&self, process: &SeededProcess) -> (Arc<ModelTables>, ShardParts) {
+        let table = Arc::new(ModelTables::new(self.files(process)));
+        let parts = ShardParts {
+            store: self.store(process),
             table: Arc::clone(&table) as Arc<dyn TableIo>,
             env: process.env(),
             budget: MemoryBudget::new(1 << 30),
             indexes: Vec::new(),
             plants: Plants::None,
         };
-        change(&mut parts);
-        let budget = Arc::clone(&parts.budget);
-        let shard = Shard::open(self.shard, parts, settings).await?;
-        Ok(Writer { process, shard, table, budget })
+        (table, parts)
+    }
+
+    /// The shard as a process without a claim sees it.
+    pub async fn peek(&self) -> ShardSnapshot {
+        let (_, parts) = self.parts(&self.machine.process("peeker"));
+        peek(self.shard, parts, ShardSettings::default()).await.unwrap().unwrap()
     }
 
     pub fn gate_puts(&self, kind: ObjectKind) -> headwater_sim::fault::Gate {
