@@ -1,7 +1,7 @@
-//! Reads for people: scan, get and count over a snapshot of a table, all tiers together.
+//! Reads for people: scan, get, count and SQL over snapshots of tables, all tiers together.
 //!
 //! Owns: [`ReadSnapshot`], one base version with one view per shard; the plans and operators that read it;
-//! [`ReadCache`], keys of immutable sources and what newer rows hide of them. Does not own: taking the
+//! [`SqlSession`], SQL over several of them; [`ReadCache`], keys of immutable sources and what newer rows hide of them. Does not own: taking the
 //! snapshot (`headwater` asks the shards), which rows hide which (`headwater_engine::shadow`), files
 //! (`headwater-lance`). Keeps P4 (newest wins is decided before filter, limit and count), P6 (a snapshot
 //! reads the same for ever) and P13 (a read equals the same read of a plain table holding the live rows).
@@ -12,18 +12,23 @@
 mod base_keys;
 mod cache;
 mod count;
+mod depth;
 mod error;
 mod exec;
 mod filter;
 mod get;
+mod key_filter;
 mod masks;
+mod provider;
 mod scan;
 mod snapshot;
+mod sql;
 
 pub use cache::ReadCache;
 pub use error::QueryError;
 pub use get::GetRequest;
 pub use scan::ScanRequest;
 pub use snapshot::ReadSnapshot;
+pub use sql::{SqlSession, SqlSettings};
 
 pub use datafusion::physical_plan::SendableRecordBatchStream;
