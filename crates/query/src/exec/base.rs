@@ -71,6 +71,10 @@ impl Source for BaseSource {
         write!(f, "base, version={version}, rows={}, hidden={}", self.rows, self.hidden_rows)
     }
 
+    fn looks_up(&self) -> bool {
+        false
+    }
+
     fn live(&self) -> u64 {
         self.rows.saturating_sub(self.hidden_rows)
     }

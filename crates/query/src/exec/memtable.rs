@@ -63,6 +63,10 @@ impl Source for MemtableSource {
         write!(f, "memtable, shard={shard}, generation={generation}, rows={rows}, live={live}")
     }
 
+    fn looks_up(&self) -> bool {
+        true
+    }
+
     fn live(&self) -> u64 {
         self.live
     }

@@ -61,6 +61,9 @@ pub(crate) trait Source: fmt::Debug + Send + Sync {
     /// Which one it is, how large, and how much of it is hidden: for EXPLAIN.
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
+    /// Whether it looks keys up where a filter names them, instead of reading all rows.
+    fn looks_up(&self) -> bool;
+
     /// How many live rows it has. Exact.
     fn live(&self) -> u64;
 
@@ -119,8 +122,14 @@ impl DisplayAs for SourceExec {
         }
         self.source.describe(f)?;
         if let Some(filter) = &self.asked.filter {
-            let place = if self.condition.is_some() { "filter" } else { "pushed filter" };
-            write!(f, ", {place}={}", filter.expr())?;
+            if let Some(keys) = filter.keys().filter(|_| self.source.looks_up()) {
+                write!(f, ", keys={}", keys.num_rows())?;
+            }
+            write!(f, ", filter={}", filter.expr())?;
+            // Where it cannot fail on a hidden row, the base filters through its indexes.
+            if self.condition.is_none() {
+                write!(f, " (by lance)")?;
+            }
         }
         self.asked.limit.map_or(Ok(()), |limit| write!(f, ", limit={limit}"))
     }

@@ -52,6 +52,10 @@ impl Source for SsTableSource {
         write!(f, ", live={}", self.live())
     }
 
+    fn looks_up(&self) -> bool {
+        true
+    }
+
     fn live(&self) -> u64 {
         self.files.rows().saturating_sub(self.gone.len())
     }
