@@ -8,9 +8,12 @@ use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchIter
 use arrow_cast::pretty::pretty_format_batches;
 use arrow_schema::{DataType, Field, Schema};
 use futures::{StreamExt, TryStreamExt};
-use headwater::{QueryError, ReadLevel, ReadSnapshot, Sharding, SqlSession, SqlSettings, Table};
+use headwater::{
+    Connection, OpenOptions, QueryError, ReadLevel, ReadSnapshot, Sharding, SqlSession, SqlSettings, Table,
+};
 use lance::Dataset;
 use lance::dataset::WriteParams;
+use lance_io::utils::tracking_store::IOTracker;
 
 use crate::support::{Home, keys, named, options, rows};
 
@@ -279,24 +282,38 @@ async fn a_query_that_needs_more_memory_than_it_may_use_says_so() {
     assert_eq!(numbers(&session, &sorted).await, [199_999]);
 }
 
+/// Counts what Lance reads: of 200 files with one row each.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limit_and_a_dropped_stream_stop_the_reading() {
+async fn a_count_reads_nothing_and_a_limit_and_a_dropped_stream_stop_the_reading() {
     let home = Home::new();
     let base = named(0..200);
     let batches = RecordBatchIterator::new([Ok(base.clone())], base.schema());
     let params = WriteParams { max_rows_per_file: 1, ..WriteParams::default() };
     Dataset::write(batches, &home.uri(), Some(params)).await.unwrap();
-    let table = Table::init(&home.uri(), &["id".to_owned()], &Sharding::Unsharded, options()).await.unwrap();
+    // Lance reads `file://` behind the back of its object stores; not so this scheme.
+    let uri = format!("file-object-store://{}", home.path().display());
+    let reads = IOTracker::default();
+    let connection = Connection::default().with_wrapper(Arc::new(reads.clone()));
+    let options = OpenOptions { connection, ..options() };
+    let table = Table::init(&uri, &["id".to_owned()], &Sharding::Unsharded, options).await.unwrap();
     table.put(named(0..3)).await.unwrap();
     let session = session(&table).await;
-    assert_eq!(numbers(&session, "SELECT id FROM t LIMIT 5").await.len(), 5);
-    assert_eq!(numbers(&session, "SELECT id FROM t LIMIT 0").await.len(), 0);
-    assert_eq!(numbers(&session, "SELECT id FROM t LIMIT 1000").await.len(), 200);
-    assert_eq!(numbers(&session, "SELECT id FROM t OFFSET 198").await.len(), 2);
-    let mut rows = session.sql("SELECT id, name FROM t").await.unwrap();
-    let first = rows.next().await.unwrap().unwrap();
-    assert!(first.num_rows() > 0);
-    drop(rows);
-    // The other 199 files could be gone: nobody looks at them any more.
+    // What newer rows hide is found out once a snapshot.
     assert_eq!(numbers(&session, "SELECT count(*) FROM t").await, [200]);
+    reads.incremental_stats();
+    assert_eq!(numbers(&session, "SELECT count(*) FROM t").await, [200]);
+    assert_eq!(reads.incremental_stats().read_iops, 0);
+
+    assert_eq!(numbers(&session, "SELECT id FROM t LIMIT 0").await.len(), 0);
+    assert_eq!(numbers(&session, "SELECT id FROM t LIMIT 5").await.len(), 5);
+    let limited = reads.incremental_stats().read_iops;
+    let mut rows = session.sql("SELECT id, name FROM t").await.unwrap();
+    assert!(rows.next().await.unwrap().unwrap().num_rows() > 0);
+    drop(rows);
+    assert_eq!(numbers(&session, "SELECT count(*) FROM t").await, [200]);
+    let dropped = reads.incremental_stats().read_iops;
+    assert_eq!(numbers(&session, "SELECT id FROM t OFFSET 198").await.len(), 2);
+    let whole = reads.incremental_stats().read_iops;
+    assert!(whole >= 200, "{whole}");
+    assert!(limited < whole / 4 && dropped < whole / 2, "{limited}, {dropped} of {whole}");
 }
