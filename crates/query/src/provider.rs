@@ -14,7 +14,6 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 
-use crate::error::QueryError;
 use crate::exec::{Asked, ConcatExec};
 use crate::filter::Filter;
 use crate::snapshot::ReadSnapshot;
@@ -71,7 +70,7 @@ impl TableProvider for SnapshotTable {
         let partitions = if limit.is_some() { 1 } else { state.config().target_partitions() };
         let groups = dealt(sources, partitions).into_iter();
         let read = groups.map(|group| one_after_the_other(group, &output)).collect();
-        Ok(UnionExec::try_new(read).map_err(QueryError::from)?)
+        UnionExec::try_new(read)
     }
 }
 

@@ -6,6 +6,7 @@
 //! And the sources it reads, one a file: [`BaseSource`], [`SsTableSource`], [`MemtableSource`].
 
 mod base;
+mod coalesced;
 mod concat;
 mod memtable;
 mod properties;

@@ -16,6 +16,7 @@ use datafusion::common::stats::Precision;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::{ObservedStream, RecordBatchStreamAdapter};
 use datafusion::physical_plan::{
@@ -25,6 +26,7 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, future};
 use headwater_lance::retype_batch;
 
+use super::coalesced::coalesced;
 use super::properties::one_partition;
 use crate::error::QueryError;
 use crate::filter::Filter;
@@ -152,16 +154,18 @@ impl ExecutionPlan for SourceExec {
         Ok(self)
     }
 
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let (condition, output) = (self.condition.clone(), Arc::clone(&self.asked.output));
         let table = self.asked.table.clone();
         let told = move |error: QueryError| DataFusionError::from(error.of_table(table.as_deref()));
         let rows = self.source.rows(&self.read).map_err(&told)?.map_err(told);
         let rows = rows.map(move |batch| kept(batch?, condition.as_ref(), &output));
         let rows = rows.try_filter(|batch| future::ready(batch.num_rows() > 0));
-        let rows = Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows));
+        let (most, limit) = (context.session_config().batch_size(), self.asked.limit);
+        let rows = coalesced(rows, self.schema(), limit.map_or(most, |limit| limit.min(most)));
+        let rows = make_cooperative(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)));
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        Ok(Box::pin(ObservedStream::new(rows, metrics, self.asked.limit)))
+        Ok(Box::pin(ObservedStream::new(rows, metrics, limit)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
