@@ -37,7 +37,7 @@ impl MemtableSource {
     }
 
     /// The live rows that have one of the keys the filter names; none when it names none.
-    fn found(&self, filter: &Filter) -> Result<Option<Vec<RecordBatch>>, QueryError> {
+    fn found(&self, filter: &Filter) -> Result<Option<RecordBatch>, QueryError> {
         let (Some(keys), Some(key)) = (filter.keys(), &self.key) else { return Ok(None) };
         let wanted = batch_keys(key, keys).map_err(QueryError::execution)?;
         let found = (0..keys.num_rows()).filter_map(|row| self.view.find(&wanted, row, self.at));
@@ -47,12 +47,8 @@ impl MemtableSource {
         };
         let offsets: BTreeSet<RowOffset> = found.filter(live).collect();
         let offsets: Vec<RowOffset> = offsets.into_iter().collect();
-        let rows = self.view.take(&offsets).map_err(|violation| self.failed(violation))?;
-        Ok(Some(vec![rows]))
-    }
-
-    fn failed(&self, violation: Violation) -> QueryError {
-        QueryError::shard(self.shard, violation)
+        let rows = self.view.take(&offsets);
+        rows.map(Some).map_err(|violation| QueryError::shard(self.shard, violation))
     }
 }
 
@@ -76,16 +72,18 @@ impl Source for MemtableSource {
     }
 
     fn rows(&self, read: &Read) -> Result<Rows, QueryError> {
+        let (shard, columns) = (self.shard, Arc::clone(&read.columns));
+        let retyped = move |batch| {
+            let batch = batch.map_err(|violation: Violation| QueryError::shard(shard, violation))?;
+            retype_batch(&batch, &columns).map_err(QueryError::execution)
+        };
         let found = match &read.filter {
             Some(filter) => self.found(filter)?,
             None => None,
         };
-        let rows = match found {
-            Some(rows) => rows,
-            None => self.view.live(self.at).map_err(|violation| self.failed(violation))?,
-        };
-        let columns = Arc::clone(&read.columns);
-        let retyped = move |batch| retype_batch(&batch, &columns).map_err(QueryError::execution);
-        Ok(stream::iter(rows).map(retyped).boxed())
+        Ok(match found {
+            Some(rows) => stream::iter([Ok(rows)]).map(retyped).boxed(),
+            None => stream::iter(self.view.live_batches(self.at)).map(retyped).boxed(),
+        })
     }
 }
