@@ -73,8 +73,8 @@ impl Source for MemtableSource {
 
     fn rows(&self, read: &Read) -> Result<Rows, QueryError> {
         let (shard, columns) = (self.shard, Arc::clone(&read.columns));
-        let retyped = move |batch| {
-            let batch = batch.map_err(|violation: Violation| QueryError::shard(shard, violation))?;
+        let retyped = move |batch: Result<RecordBatch, Violation>| {
+            let batch = batch.map_err(|violation| QueryError::shard(shard, violation))?;
             retype_batch(&batch, &columns).map_err(QueryError::execution)
         };
         let found = match &read.filter {
