@@ -6,8 +6,8 @@
 //! And the sources it reads, one a file: [`BaseSource`], [`SsTableSource`], [`MemtableSource`].
 
 mod base;
-mod coalesced;
 mod concat;
+mod handed_out;
 mod memtable;
 mod properties;
 mod source;

@@ -18,7 +18,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::stream::{ObservedStream, RecordBatchStreamAdapter};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream,
 };
@@ -26,7 +26,7 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, future};
 use headwater_lance::retype_batch;
 
-use super::coalesced::coalesced;
+use super::handed_out::{Manner, handed_out};
 use super::properties::one_partition;
 use crate::error::QueryError;
 use crate::filter::Filter;
@@ -161,11 +161,13 @@ impl ExecutionPlan for SourceExec {
         let rows = self.source.rows(&self.read).map_err(&told)?.map_err(told);
         let rows = rows.map(move |batch| kept(batch?, condition.as_ref(), &output));
         let rows = rows.try_filter(|batch| future::ready(batch.num_rows() > 0));
-        let (most, limit) = (context.session_config().batch_size(), self.asked.limit);
-        let rows = coalesced(rows, self.schema(), limit.map_or(most, |limit| limit.min(most)));
-        let rows = make_cooperative(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)));
-        let metrics = BaselineMetrics::new(&self.metrics, partition);
-        Ok(Box::pin(ObservedStream::new(rows, metrics, limit)))
+        let manner = Manner {
+            rows: context.session_config().batch_size(),
+            limit: self.asked.limit,
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+        };
+        let rows = handed_out(rows, self.schema(), manner);
+        Ok(make_cooperative(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows))))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
