@@ -104,6 +104,7 @@ impl ReadSnapshot {
             base.clone(),
             rows,
             Arc::clone(&masks.base),
+            masks.base_rows(),
         ))];
         for (shard, hidden) in self.shards().iter().zip(&masks.sstables) {
             let id = shard.snapshot.shard();

@@ -112,9 +112,10 @@ async fn a_key_is_found_in_the_tier_that_has_its_newest_row() {
     let table = three_tiers(&home).await;
     let session = session(&table).await;
     for id in -1..31 {
-        let found = numbers(&session, &format!("SELECT id FROM t WHERE id = {id} AND name LIKE 'name of%'"));
+        let found = format!("SELECT id FROM t WHERE id = {id} AND name LIKE 'name of%'");
+        let found = numbers(&session, &found).await;
         let there = (0..30).contains(&id) && id != 3 && id != 16;
-        assert_eq!(found.await, if there { vec![id] } else { vec![] }, "{id}");
+        assert_eq!(found, if there { vec![id] } else { vec![] }, "{id}");
     }
     let some = "SELECT id FROM t WHERE id IN (29, 3, 1, 17, 1, 24, 100) AND id <> 1 ORDER BY id";
     assert_eq!(numbers(&session, some).await, [17, 24, 29]);

@@ -38,9 +38,14 @@ pub(crate) struct BaseSource {
 }
 
 impl BaseSource {
-    /// All rows of `base`, which are `rows`, less those `hidden`.
-    pub(crate) fn new(table: Arc<LanceTable>, base: BaseVersion, rows: u64, hidden: Arc<BaseRows>) -> Self {
-        let hidden_rows = hidden.values().map(RoaringBitmap::len).sum();
+    /// All rows of `base`, which are `rows`, less the `hidden_rows` that are `hidden`.
+    pub(crate) fn new(
+        table: Arc<LanceTable>,
+        base: BaseVersion,
+        rows: u64,
+        hidden: Arc<BaseRows>,
+        hidden_rows: u64,
+    ) -> Self {
         Self { table, base, rows, hidden, hidden_rows }
     }
 
