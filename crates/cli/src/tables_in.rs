@@ -24,14 +24,14 @@ pub struct TablesArgs {
     #[arg(long = "table", value_name = "NAME=TABLE")]
     tables: Vec<String>,
     /// Memory the query may use, in MiB; what does not fit goes to temporary files
-    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
-    memory: u32,
+    #[arg(long, value_name = "MIB", default_value = "1024")]
+    memory: std::num::NonZeroU32,
 }
 
 impl TablesArgs {
     /// Opens the tables, and looks at each as it is now.
     pub async fn session(&self, global: &Global) -> Result<SqlSession, Failure> {
-        let memory_bytes = usize::try_from(self.memory).unwrap_or(usize::MAX).saturating_mul(1 << 20);
+        let memory_bytes = usize::try_from(self.memory.get()).unwrap_or(usize::MAX).saturating_mul(1 << 20);
         let session = SqlSession::new(&SqlSettings { memory_bytes }).map_err(Error::from)?;
         for (name, location) in self.named()? {
             let options = global.open_options(location, &global.env(), ShardSettings::default())?;

@@ -1,8 +1,8 @@
 //! A snapshot as a table of DataFusion.
 //!
-//! Owns: [`ReadSnapshot::provider`]. Does not own: the plan of its sources (`scan`), SQL (`sql`). Filters that
-//! depend on nothing but the row are applied to every source, exactly, so that a limit above them is pushed
-//! down too; DataFusion applies the others itself (P13).
+//! Owns: [`ReadSnapshot::provider`]. Does not own: the plan of its sources (`scan`), SQL (`sql`). Filters
+//! that depend on nothing but the row are applied to every source, exactly, so that a limit above them is
+//! pushed down too; DataFusion applies the others itself (P13).
 
 use std::sync::Arc;
 

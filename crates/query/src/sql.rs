@@ -21,12 +21,16 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 use futures::{FutureExt, StreamExt, TryStreamExt, future};
 
 use crate::depth::check_depth;
 use crate::error::QueryError;
 use crate::snapshot::ReadSnapshot;
+
+/// Bytes a sort sets aside for merging what it wrote to files, where there are enough.
+const MERGE_BYTES: usize = 10 << 20;
 
 /// What queries of a session may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +66,10 @@ impl SqlSession {
     pub fn new(settings: &SqlSettings) -> Result<Self, QueryError> {
         let pool = Arc::new(FairSpillPool::new(settings.memory_bytes));
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
-        let config = SessionConfig::new().with_information_schema(true);
+        // What a sort sets aside for merging must leave room for the rows.
+        let merging = settings.memory_bytes.div_ceil(16).min(MERGE_BYTES);
+        let config =
+            SessionConfig::new().with_information_schema(true).with_sort_spill_reservation_bytes(merging);
         Ok(Self { context: SessionContext::new_with_config_rt(config, runtime) })
     }
 
@@ -180,7 +187,11 @@ fn sql(reason: impl ToString) -> QueryError {
 fn planning(error: DataFusionError) -> QueryError {
     match error.find_root() {
         DataFusionError::External(_) | DataFusionError::ResourcesExhausted(_) => error.into(),
-        root => sql(root.strip_backtrace()),
+        DataFusionError::SQL(parser, _) => match parser.as_ref() {
+            ParserError::RecursionLimitExceeded => sql("it nests too deep: write it in several parts"),
+            ParserError::ParserError(reason) | ParserError::TokenizerError(reason) => sql(reason),
+        },
+        root => sql(root.message()),
     }
 }
 
