@@ -13,6 +13,7 @@ mod csv_file;
 mod csv_values;
 mod delete;
 mod error;
+mod explain;
 mod flow;
 mod flush;
 mod get;
@@ -30,7 +31,9 @@ mod progress;
 mod rows_out;
 mod scan;
 mod signals;
+mod sql;
 mod storage;
+mod tables_in;
 mod verify;
 
 use std::io::IsTerminal;
@@ -89,6 +92,15 @@ enum Command {
     /// Counts every row that was acknowledged when it starts. Claims no shard: rows of writers that are
     /// running are read from storage, and the writers are not disturbed.
     Count(count::CountArgs),
+    /// Answer a query in SQL over one table or several
+    ///
+    /// Sees every row that was acknowledged when it starts, of each table as it was at one moment. Claims no
+    /// shard: rows of writers that are running are read from storage, and the writers are not disturbed.
+    Sql(sql::SqlArgs),
+    /// Print how a query would be answered: its steps, the sources, and what is hidden of each
+    ///
+    /// Claims no shard and reads what planning needs: the keys of rows that are not in the base.
+    Explain(explain::ExplainArgs),
     /// Delete rows by their keys, or those a condition finds
     ///
     /// Deletes are durable and visible when it ends, and like any write they claim the shards of their keys:
@@ -165,6 +177,8 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Scan(args) => scan::run(&cli.global, args).await,
         Command::Get(args) => get::run(&cli.global, args).await,
         Command::Count(args) => count::run(&cli.global, args).await,
+        Command::Sql(args) => sql::run(&cli.global, args).await,
+        Command::Explain(args) => explain::run(&cli.global, args).await,
         Command::Delete(args) => delete::run(&cli.global, args).await,
         Command::Flush(args) => flush::run(&cli.global, args).await,
         Command::Index(args) => index::run(&cli.global, args).await,

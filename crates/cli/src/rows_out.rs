@@ -14,8 +14,11 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_json::writer::{LineDelimited, WriterBuilder as JsonBuilder};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use clap::ValueEnum;
+use futures::{Stream, StreamExt};
+use headwater::Error;
 
 use crate::error::Failure;
+use crate::output;
 
 /// Rows printed at once: those of one grid, under a header of its own.
 const PIECE_ROWS: usize = 1_000;
@@ -48,6 +51,29 @@ impl RowFormat {
         }
         Ok(())
     }
+}
+
+/// Prints all rows of a stream as they come; as a table, says on stderr how many they were.
+///
+/// # Errors
+/// As [`RowsOut::write`]; what `failed` makes of an error of the stream.
+pub async fn print<E>(
+    format: RowFormat,
+    schema: SchemaRef,
+    mut rows: impl Stream<Item = Result<RecordBatch, E>> + Unpin,
+    failed: impl Fn(E) -> Error,
+) -> Result<(), Failure> {
+    let mut out = RowsOut::new(format, schema)?;
+    while let Some(batch) = rows.next().await {
+        if !out.write(&batch.map_err(&failed)?)? {
+            return Ok(());
+        }
+    }
+    let count = out.finish()?;
+    if format == RowFormat::Table {
+        output::note(&output::counted(count, "row"));
+    }
+    Ok(())
 }
 
 /// Prints rows of one schema.

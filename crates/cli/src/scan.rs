@@ -1,13 +1,12 @@
 //! `headwater scan`: the live rows of a table, all tiers together.
 
 use clap::Args;
-use futures::StreamExt;
 use headwater::{ReadLevel, ScanRequest, ShardSettings, Table};
 
 use crate::Global;
 use crate::error::Failure;
 use crate::output;
-use crate::rows_out::{RowFormat, RowsOut};
+use crate::rows_out::{RowFormat, print};
 
 /// Rows are read and printed as they come, so memory stays bounded.
 #[derive(Debug, Args)]
@@ -48,17 +47,6 @@ pub async fn run(global: &Global, args: &ScanArgs) -> Result<(), Failure> {
         let plan = table.read(ReadLevel::Durable).await?.explain(&request).await;
         return output::line(plan.map_err(|error| table.read_failed(error))?.trim_end());
     }
-    let mut rows = table.scan(&request).await?;
-    let mut out = RowsOut::new(args.format, rows.schema())?;
-    while let Some(batch) = rows.next().await {
-        let batch = batch.map_err(|error| table.read_failed(error))?;
-        if !out.write(&batch)? {
-            return Ok(());
-        }
-    }
-    let count = out.finish()?;
-    if args.format == RowFormat::Table {
-        output::note(&output::counted(count, "row"));
-    }
-    Ok(())
+    let rows = table.scan(&request).await?;
+    print(args.format, rows.schema(), rows, |error| table.read_failed(error)).await
 }

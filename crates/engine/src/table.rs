@@ -112,7 +112,7 @@ pub trait SsTableReader: std::fmt::Debug + Send + Sync {
 }
 
 /// Why a table could not do what was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum TableError {
     /// The request itself is wrong; trying again will not help.
     #[error("{reason}")]

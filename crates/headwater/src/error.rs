@@ -90,6 +90,12 @@ pub enum Error {
         /// Why not.
         source: std::sync::Arc<QueryError>,
     },
+    /// A query over several tables that could not be answered.
+    #[error("{source}")]
+    Query {
+        /// Why not; names the table where one is at fault.
+        source: std::sync::Arc<QueryError>,
+    },
     /// The table was closed in this process; open it again.
     #[error("table {table} was closed; open it again")]
     Closed {
@@ -141,7 +147,7 @@ impl Error {
             Self::Table { source, .. } => source.is_retryable(),
             Self::Storage { source, .. } => source.is_retryable(),
             Self::Shard { source, .. } => source.is_retryable(),
-            Self::Read { source, .. } => source.is_retryable(),
+            Self::Read { source, .. } | Self::Query { source } => source.is_retryable(),
             Self::Put { failures, .. } => failures.iter().all(|failure| failure.error.is_retryable()),
             Self::Rows { .. } | Self::Setting { .. } | Self::StorageOption { .. } | Self::Closed { .. } => {
                 false
@@ -161,6 +167,13 @@ impl Error {
             }
             _ => self.shard_error().and_then(shard_advice),
         }
+    }
+}
+
+/// Of a query that names several tables; what one table says is told by [`crate::Table::read_failed`].
+impl From<QueryError> for Error {
+    fn from(source: QueryError) -> Self {
+        Self::Query { source: std::sync::Arc::new(source) }
     }
 }
 

@@ -54,6 +54,8 @@ pub use headwater_format::token::{ClientToken, TokenError};
 pub use headwater_lance::{
     Connection, IndexInfo, IndexKind, MemWal, ShardInfo, ShardValue, Sharding, TableOptions,
 };
-pub use headwater_query::{GetRequest, QueryError, ReadSnapshot, ScanRequest, SendableRecordBatchStream};
+pub use headwater_query::{
+    GetRequest, QueryError, ReadSnapshot, ScanRequest, SendableRecordBatchStream, SqlSession, SqlSettings,
+};
 pub use headwater_store::env::{Env, EnvRef, TokioEnv};
 pub use headwater_store::{Kind, MeterSnapshot, Request, RetryPolicy, StoreError};

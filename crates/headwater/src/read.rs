@@ -71,6 +71,7 @@ impl Table {
         match error.into() {
             QueryError::Table(source) => Error::table(self.uri(), source),
             QueryError::Shard { shard, source } => Error::shard(self.uri(), shard, *source),
+            QueryError::OfTable { source, .. } => self.read_failed(*source),
             source => Error::read(self.uri(), source),
         }
     }

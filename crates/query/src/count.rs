@@ -30,20 +30,6 @@ impl ReadSnapshot {
     }
 
     async fn count_all(&self) -> Result<u64, QueryError> {
-        let base = self.base();
-        let rows = base.dataset.count_rows(None).await;
-        let rows = rows.map_err(|error| QueryError::Table(self.table().base_error(error)))? as u64;
-        let masks = self.masks().await?;
-        let mut live = rows.saturating_sub(masks.base_rows());
-        for (shard, hidden) in self.shards().iter().zip(&masks.sstables) {
-            for (files, hidden) in shard.open(self.table()).await?.iter().zip(hidden) {
-                let gone = &(files.replaced() | &*files.tombstones().await?) | &**hidden;
-                live += files.rows().saturating_sub(gone.len());
-            }
-            for view in shard.memtables(base.mem_wal.compacted(shard.snapshot.shard()))? {
-                live += view.live_rows(shard.snapshot.seq());
-            }
-        }
-        Ok(live)
+        Ok(self.live_sources().await?.iter().map(|source| source.live()).sum())
     }
 }

@@ -6,7 +6,7 @@ use headwater_engine::table::TableError;
 use headwater_format::coord::{Generation, ShardId};
 
 /// Why a read could not be answered. Says what, where and what to do (P14).
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum QueryError {
     /// The filter is no SQL, names a column there is not, or compares what cannot be compared.
     #[error("filter {filter:?}: {reason}")]
@@ -15,6 +15,26 @@ pub enum QueryError {
         filter: String,
         /// What is wrong with it.
         reason: String,
+    },
+    /// A query that is no SQL, asks for what there is not, or does not only read.
+    #[error("query: {reason}")]
+    Sql {
+        /// What is wrong, where, and what to do.
+        reason: String,
+    },
+    /// A query needs more memory than it may use.
+    #[error("the query needs more memory than it may use: {reason}")]
+    Memory {
+        /// Which step, and how much it asked for.
+        reason: String,
+    },
+    /// What one table of several said.
+    #[error("table {table}: {source}")]
+    OfTable {
+        /// Address of the table.
+        table: String,
+        /// What it said.
+        source: Box<QueryError>,
     },
     /// A column that the table does not have.
     #[error("no column {column:?}: the table has {known}")]
@@ -68,12 +88,21 @@ impl QueryError {
         Self::Execution { reason: error.to_string() }
     }
 
+    /// Names the table, if there is one to name.
+    pub(crate) fn of_table(self, table: Option<&str>) -> Self {
+        match table {
+            Some(table) => Self::OfTable { table: table.to_owned(), source: Box::new(self) },
+            None => self,
+        }
+    }
+
     /// Whether trying again may help.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Gap { .. } => true,
             Self::Table(error) => error.is_retryable(),
             Self::Shard { source, .. } => source.is_retryable(),
+            Self::OfTable { source, .. } => source.is_retryable(),
             _ => false,
         }
     }
@@ -88,17 +117,14 @@ impl From<QueryError> for DataFusionError {
 
 impl From<DataFusionError> for QueryError {
     fn from(error: DataFusionError) -> Self {
-        match error {
-            DataFusionError::External(inner) => match inner.downcast::<Self>() {
-                Ok(ours) => *ours,
-                Err(other) => Self::execution(other),
+        // What shared it may still hold it, so it is copied.
+        match error.find_root() {
+            DataFusionError::External(inner) => match inner.downcast_ref::<Self>() {
+                Some(ours) => ours.clone(),
+                None => Self::execution(inner),
             },
-            DataFusionError::Context(_, inner) => Self::from(*inner),
-            // What shared it may still hold it, so only its words can be had.
-            other => match other.find_root() {
-                DataFusionError::External(inner) => Self::execution(inner),
-                root => Self::execution(root),
-            },
+            DataFusionError::ResourcesExhausted(reason) => Self::Memory { reason: reason.clone() },
+            root => Self::execution(root.strip_backtrace()),
         }
     }
 }

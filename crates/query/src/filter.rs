@@ -1,32 +1,37 @@
 //! A filter: one SQL condition, as Lance plans it.
 //!
 //! Owns: [`Filter`]. Does not own: SQL; Lance's planner parses, coerces and simplifies, so a filter means the
-//! same here and on a plain Lance table (P13).
+//! same here and on a plain Lance table (P13). Conditions of SQL queries, which DataFusion has planned, go
+//! through the same planner: it is what makes -0.0 equal 0.0.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Schema, SchemaRef};
 use datafusion::common::tree_node::TreeNode;
+use datafusion::logical_expr::expr_rewriter::unnormalize_col;
+use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use headwater_format::key::KeySchema;
 use lance::io::exec::Planner;
 
+use crate::depth::check_depth;
 use crate::error::QueryError;
-
-/// Operators a filter may have. Several times as many overflow the stack of a thread in an unoptimised build.
-const MAX_OPERATORS: usize = 250;
+use crate::key_filter::named_keys;
 
 /// A checked condition on the rows of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     text: String,
     expr: Expr,
-    columns: Vec<String>,
+    columns: BTreeSet<String>,
+    keys: Option<RecordBatch>,
 }
 
 impl Filter {
@@ -40,18 +45,51 @@ impl Filter {
             return Err(refused("it is empty: leave it out to read every row".to_owned()));
         }
         check_whole(text).map_err(refused)?;
-        // Planning some nonsense panics in the libraries below (P14).
-        let planned = catch_unwind(AssertUnwindSafe(|| Self::plan(text, table)));
-        planned
-            .unwrap_or_else(|_panic| Err(refused("it cannot be planned: write it in another way".to_owned())))
+        let planner = Planner::new(Arc::clone(table));
+        let parse = || planner.parse_filter(text).map_err(|error| refused(plain(&error)));
+        caught(|| Self::plan(text, &planner, parse()?, table))
+            .unwrap_or_else(|| Err(refused("it cannot be planned: write it in another way".to_owned())))
     }
 
-    fn plan(text: &str, table: &SchemaRef) -> Result<Self, QueryError> {
+    /// All of `conditions`, which DataFusion has planned for this table; none when there are none.
+    ///
+    /// # Errors
+    /// [`QueryError::Filter`] for one that is none of [`Self::takes`].
+    pub(crate) fn all_of(conditions: &[Expr], table: &SchemaRef) -> Result<Option<Self>, QueryError> {
+        let Some(all) = conjunction(conditions.iter().cloned()) else { return Ok(None) };
+        let (text, planner) = (all.to_string(), Planner::new(Arc::clone(table)));
+        caught(|| Self::plan(&text, &planner, all, table).map(Some)).unwrap_or_else(|| {
+            let reason = "it cannot be planned: write it in another way".to_owned();
+            Err(QueryError::Filter { filter: text.clone(), reason })
+        })
+    }
+
+    /// Whether a condition DataFusion has planned can be asked of each source by itself: it gives the same
+    /// answer whenever it is asked, and depends on nothing but the row.
+    pub(crate) fn takes(condition: &Expr, table: &SchemaRef) -> bool {
+        let elsewhere = |expr: &Expr| {
+            matches!(
+                expr,
+                Expr::ScalarSubquery(_)
+                    | Expr::InSubquery(_)
+                    | Expr::Exists(_)
+                    | Expr::SetComparison(_)
+                    | Expr::OuterReferenceColumn(..)
+                    | Expr::Placeholder(_)
+            )
+        };
+        let depends = condition.exists(|expr| Ok(elsewhere(expr) || expr.is_volatile_node()));
+        !depends.unwrap_or(true) && Self::all_of(&[unnormalize_col(condition.clone())], table).is_ok()
+    }
+
+    fn plan(text: &str, planner: &Planner, parsed: Expr, table: &SchemaRef) -> Result<Self, QueryError> {
         let refused = |reason: String| QueryError::Filter { filter: text.to_owned(), reason };
-        let planner = Planner::new(Arc::clone(table));
-        let parsed = planner.parse_filter(text).map_err(|error| refused(plain(&error)))?;
-        let columns = top_level(&Planner::column_names_in_expr(&parsed), table);
-        let columns = columns.map_err(|unknown| refused(unknown_column(&unknown, table)))?;
+        let columns: BTreeSet<String> =
+            parsed.column_refs().into_iter().map(|column| column.name.clone()).collect();
+        if let Some(unknown) = columns.iter().find(|name| table.field_with_name(name).is_err()) {
+            let known = names(table);
+            return Err(refused(format!("there is no column {unknown:?}; the table has {known}")));
+        }
         let expr = planner.optimize_expr(parsed).map_err(|error| refused(plain(&error)))?;
         let physical = planner.create_physical_expr(&expr).map_err(|error| refused(plain(&error)))?;
         match physical.data_type(table) {
@@ -59,7 +97,18 @@ impl Filter {
             Ok(other) => return Err(refused(format!("it gives {other}; a condition gives true or false"))),
             Err(error) => return Err(refused(error.strip_backtrace())),
         }
-        Ok(Self { text: text.to_owned(), expr, columns })
+        Ok(Self { text: text.to_owned(), expr, columns, keys: None })
+    }
+
+    /// Finds out which keys it names, on a table with this key.
+    pub(crate) fn naming_keys(mut self, key: Option<&KeySchema>) -> Self {
+        self.keys = key.and_then(|key| named_keys(&self.expr, key));
+        self
+    }
+
+    /// The keys of all rows it can keep, if it names them.
+    pub(crate) fn keys(&self) -> Option<&RecordBatch> {
+        self.keys.as_ref()
     }
 
     /// As Lance takes it.
@@ -86,6 +135,8 @@ impl Filter {
             | Expr::Between(_)
             | Expr::InList(_)
             | Expr::Like(_) => true,
+            // A field of a struct.
+            Expr::ScalarFunction(call) => call.func.name() == "get_field",
             _ => false,
         };
         // An expression that cannot be walked is not known to be safe.
@@ -93,7 +144,7 @@ impl Filter {
     }
 
     /// Top-level columns it needs.
-    pub(crate) fn columns(&self) -> &[String] {
+    pub(crate) fn columns(&self) -> &BTreeSet<String> {
         &self.columns
     }
 
@@ -112,13 +163,7 @@ fn check_whole(text: &str) -> Result<(), String> {
     if let Some(placeholder) = tokens.iter().find(|token| matches!(token, Token::Placeholder(_))) {
         return Err(format!("{placeholder} stands for a value that is not given: write the value"));
     }
-    // Expressions are walked by recursion, a step an operator.
-    let operators = tokens.iter().filter(|token| is_operator(token)).count();
-    if operators > MAX_OPERATORS {
-        return Err(format!(
-            "it has {operators} operators, more than {MAX_OPERATORS}: use IN for many values"
-        ));
-    }
+    check_depth(&tokens)?;
     // Lance takes `==` for `=`.
     let mut last_was_equals = false;
     let tokens = tokens.into_iter().filter(|token| {
@@ -141,32 +186,9 @@ fn compares_or_joins(operator: Operator) -> bool {
     compares || matches!(operator, O::IsDistinctFrom | O::IsNotDistinctFrom | O::And | O::Or)
 }
 
-/// Whether the token joins two conditions or values.
-fn is_operator(token: &Token) -> bool {
-    match token {
-        Token::Word(word) => matches!(word.keyword, Keyword::AND | Keyword::OR | Keyword::NOT),
-        Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::Mod => true,
-        Token::StringConcat | Token::DoubleColon | Token::Ampersand | Token::Pipe | Token::Caret => true,
-        _ => false,
-    }
-}
-
-/// The top-level column each of the paths starts with; the first path that starts with none.
-fn top_level(paths: &[String], table: &Schema) -> Result<Vec<String>, String> {
-    let mut columns = Vec::new();
-    for path in paths {
-        let head = path.split('.').next().unwrap_or(path);
-        let known = [path.as_str(), head].into_iter().find(|name| table.field_with_name(name).is_ok());
-        let known = known.ok_or_else(|| path.clone())?.to_owned();
-        if !columns.contains(&known) {
-            columns.push(known);
-        }
-    }
-    Ok(columns)
-}
-
-fn unknown_column(column: &str, table: &Schema) -> String {
-    format!("there is no column {column:?}; the table has {}", names(table))
+/// Plans; none when it panics, which planning some nonsense does in the libraries below (P14).
+fn caught<T>(plan: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(plan)).ok()
 }
 
 /// The columns of a schema, for people.

@@ -1,11 +1,11 @@
-//! Reads for people: scan, get and count over a snapshot of a table, all tiers together.
+//! Reads for people: scan, get, count and SQL over snapshots of tables, all tiers together.
 //!
 //! Owns: [`ReadSnapshot`], one base version with one view per shard; the plans and operators that read it;
-//! [`ReadCache`], keys of SSTables, the key index of the base, and what newer rows hide of both. Does not
-//! own: taking the snapshot (`headwater` asks the shards), which rows hide which
-//! (`headwater_engine::shadow`), files (`headwater-lance`). Keeps P4 (newest wins is decided before filter,
-//! limit and count), P6 (a snapshot reads the same for ever) and P13 (a read equals the same read of a plain
-//! table holding the live rows).
+//! [`SqlSession`], SQL over several of them; [`ReadCache`], keys of SSTables, the key index of the base, and
+//! what newer rows hide of both. Does not own: taking the snapshot (`headwater` asks the shards), which rows
+//! hide which (`headwater_engine::shadow`), files (`headwater-lance`), SQL itself (DataFusion). Keeps P4
+//! (newest wins is decided before filter, limit and count), P6 (a snapshot reads the same for ever) and P13
+//! (a read equals the same read of a plain table holding the live rows).
 //!
 //! A scan is each source minus what newer sources hide of it: the base, then the SSTables ascending, then the
 //! memtables. No keys are compared while rows are read.
@@ -13,19 +13,24 @@
 mod base;
 mod cache;
 mod count;
+mod depth;
 mod error;
 mod exec;
 mod filter;
 mod get;
+mod key_filter;
 mod masks;
 mod newer;
+mod provider;
 mod scan;
 mod snapshot;
+mod sql;
 
 pub use cache::ReadCache;
 pub use error::QueryError;
 pub use get::GetRequest;
 pub use scan::ScanRequest;
 pub use snapshot::ReadSnapshot;
+pub use sql::{SqlSession, SqlSettings};
 
 pub use datafusion::physical_plan::SendableRecordBatchStream;

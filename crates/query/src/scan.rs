@@ -1,22 +1,18 @@
 //! Scan: the live rows, some columns of them, those a condition keeps, so many of them.
 //!
-//! Owns: [`ScanRequest`] and its plan. Does not own: the operators (`exec`). Each source is read without its
-//! hidden rows and filtered by itself; limit and offset come last (P4, P13).
+//! Owns: [`ScanRequest`] and its plan, and the sources of every plan. Does not own: the operators (`exec`).
+//! Each source is read without its hidden rows and filtered by itself; limit and offset come last (P4, P13).
 
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
 use datafusion::execution::TaskContext;
-use datafusion::physical_expr::expressions::col;
-use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
-use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, displayable};
 
 use crate::error::QueryError;
-use crate::exec::{BaseScanExec, ConcatExec, MemtableScanExec, SsTableScanExec};
+use crate::exec::{Asked, BaseSource, ConcatExec, MemtableSource, Source, SourceExec, SsTableSource};
 use crate::filter::{Filter, names};
-use crate::masks::Masks;
 use crate::snapshot::ReadSnapshot;
 
 /// What to read.
@@ -54,19 +50,20 @@ impl ReadSnapshot {
         Ok(displayable(plan.as_ref()).indent(false).to_string())
     }
 
-    /// One partition.
-    pub(crate) async fn scan_plan(
-        &self,
-        request: &ScanRequest,
-    ) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
+    /// One partition: sources one after the other, oldest first.
+    async fn scan_plan(&self, request: &ScanRequest) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
+        let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
+        let (offset, limit) = (count(request.offset), request.limit.map(count));
         let output = self.output(request.columns.as_deref())?;
         let filter = request.filter.as_deref().map(|text| Filter::parse(text, self.schema())).transpose()?;
-        let all = self.sources(&output, filter.as_ref()).await?;
-        if request.offset == 0 && request.limit.is_none() {
+        let filter = filter.map(|filter| Arc::new(filter.naming_keys(self.base().key.as_ref())));
+        let enough = limit.map(|limit| limit.saturating_add(offset));
+        let asked = Asked { output: Arc::clone(&output), filter, limit: enough, table: None };
+        let all = Arc::new(ConcatExec::new(self.sources(&asked).await?, output));
+        if offset == 0 && limit.is_none() {
             return Ok(all);
         }
-        let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
-        Ok(Arc::new(GlobalLimitExec::new(all, count(request.offset), request.limit.map(count))))
+        Ok(Arc::new(GlobalLimitExec::new(all, offset, limit)))
     }
 
     /// The columns asked for.
@@ -87,83 +84,42 @@ impl ReadSnapshot {
         Ok(Arc::new(Schema::new_with_metadata(fields, self.schema().metadata().clone())))
     }
 
-    /// All sources one after the other, oldest first, each without its hidden rows and filtered.
-    pub(crate) async fn sources(
-        &self,
-        output: &SchemaRef,
-        filter: Option<&Filter>,
-    ) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
-        let masks = Arc::clone(self.masks().await?);
-        let read = with_filter_columns(output, filter, self.schema());
-        let mut sources = vec![self.base_source(output, &read, filter, &masks)?];
+    /// What `asked` says of every source with live rows, oldest first; of the base in any case.
+    pub(crate) async fn sources(&self, asked: &Asked) -> Result<Vec<Arc<dyn ExecutionPlan>>, QueryError> {
+        let sources = self.live_sources().await?.into_iter();
+        let read = sources.map(|source| {
+            let source = SourceExec::new(source, asked, self.schema())?;
+            Ok(Arc::new(source) as Arc<dyn ExecutionPlan>)
+        });
+        read.collect()
+    }
+
+    /// The base, and every other source that has live rows, oldest first, each without its hidden rows.
+    pub(crate) async fn live_sources(&self) -> Result<Vec<Arc<dyn Source>>, QueryError> {
+        let (base, masks) = (self.base(), Arc::clone(self.masks().await?));
+        let rows = base.dataset.count_rows(None).await;
+        let rows = rows.map_err(|error| QueryError::Table(self.table().base_error(error)))? as u64;
+        let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(BaseSource::new(
+            Arc::clone(self.table()),
+            base.clone(),
+            rows,
+            Arc::clone(&masks.base),
+            masks.base_rows(),
+        ))];
         for (shard, hidden) in self.shards().iter().zip(&masks.sstables) {
             let id = shard.snapshot.shard();
             let files = shard.open(self.table()).await?;
             for ((sstable, files), hidden) in shard.sstables.iter().zip(files).zip(hidden) {
                 let hidden = Arc::clone(hidden);
-                let scan = SsTableScanExec::new(id, sstable.generation, files, Arc::clone(&read), hidden);
-                sources.push(shown(Arc::new(scan), output, filter)?);
+                sources.push(Arc::new(SsTableSource::new(id, sstable.generation, files, hidden).await?));
             }
-            for view in shard.memtables(self.base().mem_wal.compacted(id))? {
-                if view.rows() > 0 {
-                    let scan = MemtableScanExec::new(id, view, shard.snapshot.seq(), Arc::clone(&read));
-                    sources.push(shown(Arc::new(scan), output, filter)?);
-                }
+            for view in shard.memtables(base.mem_wal.compacted(id))? {
+                let (at, key) = (shard.snapshot.seq(), base.key.clone());
+                sources.push(Arc::new(MemtableSource::new(id, view, at, key)));
             }
         }
-        Ok(Arc::new(ConcatExec::new(sources, Arc::clone(output))))
+        let mut first = true;
+        sources.retain(|source| std::mem::take(&mut first) || source.live() > 0);
+        Ok(sources)
     }
-
-    /// The base. Lance filters it, through its indexes; but a condition that can fail must not see a row that
-    /// is hidden (P4), so such a one is asked of what is left.
-    fn base_source(
-        &self,
-        output: &SchemaRef,
-        read: &SchemaRef,
-        filter: Option<&Filter>,
-        masks: &Masks,
-    ) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
-        let by_lance = filter.is_none_or(|filter| masks.base.is_empty() || filter.cannot_fail());
-        let scan = |schema: &SchemaRef, filter: Option<&Filter>| {
-            let (table, base) = (Arc::clone(self.table()), self.base().clone());
-            let condition = filter.map(|filter| filter.expr().clone());
-            BaseScanExec::new(table, base, Arc::clone(schema), condition, Arc::clone(&masks.base))
-        };
-        match by_lance {
-            true => Ok(Arc::new(scan(output, filter))),
-            false => shown(Arc::new(scan(read, None)), output, filter),
-        }
-    }
-}
-
-/// `output` and what the filter needs beside it.
-fn with_filter_columns(output: &SchemaRef, filter: Option<&Filter>, table: &Schema) -> SchemaRef {
-    let needed = filter.map(Filter::columns).unwrap_or_default();
-    let wanted = |name: &String| output.field_with_name(name).is_ok() || needed.contains(name);
-    let fields = table.fields().iter().filter(|field| wanted(field.name())).cloned();
-    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), table.metadata().clone()))
-}
-
-/// `source`, the rows the filter keeps, the columns of `output`.
-fn shown(
-    source: Arc<dyn ExecutionPlan>,
-    output: &SchemaRef,
-    filter: Option<&Filter>,
-) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
-    let source = match filter {
-        None => source,
-        Some(filter) => {
-            let condition = filter.on(&source.schema())?;
-            Arc::new(FilterExec::try_new(condition, source)?) as Arc<dyn ExecutionPlan>
-        }
-    };
-    if source.schema().fields() == output.fields() {
-        return Ok(source);
-    }
-    let columns = output.fields().iter().map(|field| {
-        let column = col(field.name(), &source.schema())?;
-        Ok((column, field.name().clone()))
-    });
-    let columns: Vec<_> = columns.collect::<Result<_, datafusion::error::DataFusionError>>()?;
-    Ok(Arc::new(ProjectionExec::try_new(columns, source)?))
 }

@@ -15,5 +15,6 @@ mod ndjson_values;
 mod on_a_terminal;
 mod reads;
 mod s3;
+mod sql;
 mod support;
 mod verify;

@@ -138,7 +138,7 @@ fn columns_filter_limit_and_offset_are_what_is_printed() {
 fn explain_prints_the_sources_and_no_rows() {
     let home = two_tiers();
     let ended = run(&["scan", &home.table(), "--explain", "--filter", "id > 3"]).ok();
-    for part in ["SsTableScanExec", "hidden=10", "MemtableScanExec", "rows=20"] {
+    for part in ["SourceExec: sstable", "hidden=10", "SourceExec: memtable", "rows=20"] {
         assert!(ended.stdout.contains(part), "{part} in {ended:?}");
     }
     assert!(!ended.stdout.contains("name of"), "{ended:?}");

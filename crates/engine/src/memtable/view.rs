@@ -80,10 +80,17 @@ impl MemtableView {
     /// # Errors
     /// [`Violation`] when Arrow refuses to select rows, which it never should.
     pub fn visible(&self, at: Seq) -> Result<Vec<RecordBatch>, Violation> {
-        self.select(at, |chunk, rows| {
+        let end = self.rows_at(at);
+        let mut batches = Vec::new();
+        for chunk in self.chunks.iter() {
+            let rows = rows_within(chunk, end);
             let kept = self.marks.unreplaced(chunk.first, rows, at);
-            take_rows(&chunk.batch, rows, kept)
-        })
+            let batch = take_rows(&chunk.batch, rows, kept).map_err(|error| self.refused(chunk, &error))?;
+            if batch.num_rows() > 0 {
+                batches.push(batch);
+            }
+        }
+        Ok(batches)
     }
 
     /// As [`visible`](Self::visible) without tombstones, in the logical schema.
@@ -91,14 +98,28 @@ impl MemtableView {
     /// # Errors
     /// [`Violation`] when Arrow refuses to select rows, which it never should.
     pub fn live(&self, at: Seq) -> Result<Vec<RecordBatch>, Violation> {
+        self.live_batches(at).collect()
+    }
+
+    /// [`live`](Self::live), a batch at a time: rows are selected when they are asked for.
+    pub fn live_batches(&self, at: Seq) -> impl Iterator<Item = Result<RecordBatch, Violation>> + use<> {
+        let (view, end) = (self.clone(), self.rows_at(at));
+        let chunks: Vec<Arc<Chunk>> = self.chunks.iter().cloned().collect();
+        let parts = chunks.into_iter().map(move |chunk| {
+            let rows = rows_within(&chunk, end);
+            view.live_part(&chunk, rows, at).map_err(|error| view.refused(&chunk, &error))
+        });
+        parts.filter(|part| part.as_ref().map_or(true, |batch| batch.num_rows() > 0))
+    }
+
+    /// The live ones of the first `rows` rows of `chunk`.
+    fn live_part(&self, chunk: &Chunk, rows: usize, at: Seq) -> Result<RecordBatch, ArrowError> {
         let logical = &self.shared.logical;
-        self.select(at, |chunk, rows| {
-            let kept = without_tombstones(chunk, rows, self.marks.unreplaced(chunk.first, rows, at));
-            let batch = take_rows(&chunk.batch, rows, kept)?;
-            let columns = batch.columns().iter().take(logical.fields().len()).cloned().collect();
-            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-            RecordBatch::try_new_with_options(Arc::clone(logical), columns, &options)
-        })
+        let kept = without_tombstones(chunk, rows, self.marks.unreplaced(chunk.first, rows, at));
+        let batch = take_rows(&chunk.batch, rows, kept)?;
+        let columns = batch.columns().iter().take(logical.fields().len()).cloned().collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(logical), columns, &options)
     }
 
     /// Seq of the first later row with the key of the row at `offset`, in this memtable or a newer one;
@@ -191,28 +212,9 @@ impl MemtableView {
         Ok(found)
     }
 
-    /// Calls `take(chunk, rows)` for each chunk with rows at `at`, and keeps what is not empty.
-    fn select(
-        &self,
-        at: Seq,
-        take: impl Fn(&Chunk, usize) -> Result<RecordBatch, ArrowError>,
-    ) -> Result<Vec<RecordBatch>, Violation> {
-        let end = self.rows_at(at);
-        let mut batches = Vec::new();
-        for chunk in self.chunks.iter() {
-            let rows = rows_within(chunk, end);
-            if rows == 0 {
-                break;
-            }
-            let batch = take(chunk, rows).map_err(|error| {
-                let generation = self.generation();
-                Violation::new("P13", format!("generation {generation}, rows from {}: {error}", chunk.first))
-            })?;
-            if batch.num_rows() > 0 {
-                batches.push(batch);
-            }
-        }
-        Ok(batches)
+    fn refused(&self, chunk: &Chunk, error: &ArrowError) -> Violation {
+        let generation = self.generation();
+        Violation::new("P13", format!("generation {generation}, rows from {}: {error}", chunk.first))
     }
 }
 

@@ -4,8 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
+use datafusion::common::Statistics;
+use datafusion::common::stats::Precision;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
+use datafusion::physical_expr::Distribution;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream,
@@ -47,6 +50,11 @@ impl ExecutionPlan for ConcatExec {
         self.inputs.iter().collect()
     }
 
+    /// One partition of each input is read; more of them must not be made.
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        vec![Distribution::SinglePartition; self.inputs.len()]
+    }
+
     fn with_new_children(
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
@@ -65,5 +73,13 @@ impl ExecutionPlan for ConcatExec {
             futures::future::ready(batch)
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+
+    fn partition_statistics(&self, _: Option<usize>) -> Result<Arc<Statistics>> {
+        let mut rows = Precision::Exact(0);
+        for input in &self.inputs {
+            rows = rows.add(&input.partition_statistics(None)?.num_rows);
+        }
+        Ok(Arc::new(Statistics::new_unknown(&self.schema()).with_num_rows(rows)))
     }
 }

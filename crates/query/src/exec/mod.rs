@@ -1,17 +1,20 @@
-//! The operators of a read, one a file.
+//! The operators of a read.
 //!
-//! - [`BaseScanExec`]: the base, filtered by Lance, less what newer rows hide.
-//! - [`SsTableScanExec`]: an SSTable less what it and newer rows hide.
-//! - [`MemtableScanExec`]: a memtable at S.
+//! - [`SourceExec`]: the live rows of one source, filtered and cut off.
 //! - [`ConcatExec`]: sources one after the other.
+//!
+//! And the sources it reads, one a file: [`BaseSource`], [`SsTableSource`], [`MemtableSource`].
 
-mod base_scan;
+mod base;
 mod concat;
-mod memtable_scan;
+mod handed_out;
+mod memtable;
 mod properties;
-mod sstable_scan;
+mod source;
+mod sstable;
 
-pub(crate) use base_scan::BaseScanExec;
+pub(crate) use base::BaseSource;
 pub(crate) use concat::ConcatExec;
-pub(crate) use memtable_scan::MemtableScanExec;
-pub(crate) use sstable_scan::SsTableScanExec;
+pub(crate) use memtable::MemtableSource;
+pub(crate) use source::{Asked, Source, SourceExec};
+pub(crate) use sstable::SsTableSource;

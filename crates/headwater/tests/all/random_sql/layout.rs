@@ -1,0 +1,195 @@
+//! Tables with rows in every tier, and the plain table of the rows that are live.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, RecordBatchIterator,
+    StringArray, StructArray,
+};
+use arrow_buffer::NullBuffer;
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use headwater::{Sharding, Table};
+use lance::Dataset;
+use lance::dataset::WriteParams;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use crate::support::{Home, keys, options};
+
+/// Where the rows of a table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    Base,
+    Memtables,
+    BaseSsTables,
+    BaseSsTablesMemtable,
+    DeletedStable,
+    KeysTwice,
+    Shards,
+    Emptied,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    id: i64,
+    n: Option<i64>,
+    small: Option<i32>,
+    x: Option<f64>,
+    name: Option<String>,
+    mixed: Option<i64>,
+    flag: Option<bool>,
+    meta: Option<(Option<i64>, Option<String>)>,
+}
+
+impl Row {
+    fn random(id: i64, chance: &mut SmallRng) -> Self {
+        fn some<T>(chance: &mut SmallRng, value: impl FnOnce(&mut SmallRng) -> T) -> Option<T> {
+            chance.random_bool(0.8).then(|| value(chance))
+        }
+        let pick = |chance: &mut SmallRng, of: &[&str]| (*of.choose(chance).unwrap()).to_owned();
+        // Sums of these are exact in any order.
+        let floats = [0.0, -0.0, 1.5, -2.25, 8.0, f64::NAN, 0.5];
+        Self {
+            id,
+            n: some(chance, |chance| chance.random_range(-5..20)),
+            small: some(chance, |chance| chance.random_range(0..4)),
+            x: some(chance, |chance| *floats.choose(chance).unwrap()),
+            name: some(chance, |chance| pick(chance, &["ab", "abc", "", "x%y", "Ab", "12", "-3", "größe"])),
+            mixed: some(chance, |chance| chance.random_range(0..10)),
+            flag: some(chance, |chance| chance.random_bool(0.5)),
+            meta: some(chance, |chance| {
+                (some(chance, |c| c.random_range(0..5)), some(chance, |c| pick(c, &["p", "q"])))
+            }),
+        }
+    }
+}
+
+fn meta_fields() -> Fields {
+    Fields::from(vec![Field::new("a", DataType::Int64, true), Field::new("b", DataType::Utf8, true)])
+}
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("n", DataType::Int64, true),
+        Field::new("small", DataType::Int32, true),
+        Field::new("x", DataType::Float64, true),
+        Field::new("name", DataType::Utf8, true),
+        Field::new("Mixed Case", DataType::Int64, true),
+        Field::new("flag", DataType::Boolean, true),
+        Field::new("meta", DataType::Struct(meta_fields()), true),
+    ]))
+}
+
+fn batch(rows: &[Row]) -> RecordBatch {
+    let a: Int64Array = rows.iter().map(|row| row.meta.as_ref().and_then(|meta| meta.0)).collect();
+    let b: StringArray = rows.iter().map(|row| row.meta.as_ref().and_then(|meta| meta.1.clone())).collect();
+    let there: NullBuffer = rows.iter().map(|row| row.meta.is_some()).collect::<Vec<_>>().into();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|row| Some(row.id)).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|row| row.n).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|row| row.small).collect::<Int32Array>()),
+        Arc::new(rows.iter().map(|row| row.x).collect::<Float64Array>()),
+        Arc::new(rows.iter().map(|row| row.name.clone()).collect::<StringArray>()),
+        Arc::new(rows.iter().map(|row| row.mixed).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|row| row.flag).collect::<BooleanArray>()),
+        Arc::new(StructArray::new(meta_fields(), vec![Arc::new(a), Arc::new(b)], Some(there))),
+    ];
+    RecordBatch::try_new(schema(), columns).unwrap()
+}
+
+async fn write(uri: &str, rows: &[Row], params: WriteParams) -> Dataset {
+    let batches = RecordBatchIterator::new([Ok(batch(rows))], schema());
+    Dataset::write(batches, uri, Some(params)).await.unwrap()
+}
+
+/// A table and its live rows.
+pub struct Tiers {
+    pub table: Table,
+    live: Vec<Row>,
+    chance: SmallRng,
+    plain: Home,
+    _home: Home,
+}
+
+impl Tiers {
+    pub async fn build(layout: Layout, seed: u64) -> Self {
+        let mut chance = SmallRng::seed_from_u64(seed * 100 + layout as u64);
+        let (home, plain) = (Home::new(), Home::new());
+        let base_ids = if layout == Layout::Memtables { 0..0 } else { 0..30 };
+        let mut live: Vec<Row> = base_ids.map(|id| Row::random(id, &mut chance)).collect();
+        if layout == Layout::KeysTwice {
+            for id in 0..10 {
+                // Told from the first by a value no other row has.
+                live.push(Row { n: Some(1_000 + id), ..Row::random(id, &mut chance) });
+            }
+        }
+        // Small fragments, so that addresses are not row numbers.
+        let enable_stable_row_ids = layout == Layout::DeletedStable;
+        let params = WriteParams { max_rows_per_file: 7, enable_stable_row_ids, ..WriteParams::default() };
+        let mut base = write(&home.uri(), &live, params).await;
+        if layout == Layout::DeletedStable {
+            base.delete("id % 4 = 1").await.unwrap();
+            live.retain(|row| row.id % 4 != 1);
+        }
+        let sharding = match layout {
+            Layout::Shards => Sharding::Bucket { column: "id".to_owned(), num_buckets: 3 },
+            _ => Sharding::Unsharded,
+        };
+        let mut options = options();
+        if layout == Layout::Shards {
+            options.settings.freeze.max_rows = 8;
+        }
+        let table = Table::init(&home.uri(), &["id".to_owned()], &sharding, options).await.unwrap();
+        let mut tiers = Self { table, live, chance, plain, _home: home };
+        tiers.fill(layout).await;
+        write(&tiers.plain(), &tiers.live, WriteParams::default()).await;
+        tiers
+    }
+
+    /// Where the plain table of the live rows is.
+    pub fn plain(&self) -> String {
+        self.plain.uri()
+    }
+
+    async fn fill(&mut self, layout: Layout) {
+        let (sstables, memtable) = match layout {
+            Layout::Base => (0, false),
+            Layout::Memtables => (0, true),
+            Layout::BaseSsTables | Layout::Emptied => (3, false),
+            _ => (2, true),
+        };
+        for _ in 0..sstables {
+            self.change(6).await;
+            self.table.flush().await.unwrap();
+        }
+        if memtable {
+            self.change(8).await;
+        }
+        if layout == Layout::Emptied {
+            let ids: Vec<i64> = self.live.iter().map(|row| row.id).collect();
+            self.table.delete(keys(&ids)).await.unwrap();
+            self.live.clear();
+        }
+    }
+
+    /// Puts and deletes.
+    async fn change(&mut self, times: usize) {
+        for _ in 0..times {
+            let count = self.chance.random_range(1..5);
+            let ids: Vec<i64> = (0..count).map(|_| self.chance.random_range(0..45)).collect();
+            if self.chance.random_bool(0.7) {
+                let rows: Vec<Row> = ids.iter().map(|id| Row::random(*id, &mut self.chance)).collect();
+                self.table.put(batch(&rows)).await.unwrap();
+                for row in rows {
+                    self.live.retain(|old| old.id != row.id);
+                    self.live.push(row);
+                }
+            } else {
+                self.table.delete(keys(&ids)).await.unwrap();
+                self.live.retain(|row| !ids.contains(&row.id));
+            }
+        }
+    }
+}
