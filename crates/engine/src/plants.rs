@@ -19,6 +19,10 @@ pub enum Plants {
     ClaimWithoutSentinel,
     /// lance#9035: a flush does not wait until every index has applied every row.
     FlushBeforeIndexed,
+    /// A reader elsewhere steps over the entry that begins a generation (P8 of its reading).
+    FollowerSkipsEntry,
+    /// lance#6814 in a reader elsewhere: a frozen memtable leaves its read set before its SSTable is named.
+    FollowerForgetsFrozen,
 }
 
 impl Plants {

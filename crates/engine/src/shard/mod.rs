@@ -2,7 +2,7 @@
 //!
 //! - [`Shard`] (`handle`): what callers see; shapes rows on the caller's task, then posts an event.
 //! - `open`: claim, recover, start. `reopen`: the same, after a failure stopped the writer here.
-//! - `peek`: read without claiming.
+//! - [`Follower`] (`follow`): read without claiming, on and on.
 //! - `conductor`: the task that owns everything that changes, one [`event`](event::Event) at a time.
 //! - `tiers`: the memtables, newest-wins between them, and replay into them.
 //! - `state`: what conductor and readers share behind one lock.
@@ -14,11 +14,11 @@ mod context;
 mod event;
 mod failure;
 mod flushing;
+mod follow;
 mod handle;
 mod indexer;
 mod logging;
 mod open;
-mod peek;
 mod reopen;
 mod replay;
 mod state;
@@ -28,7 +28,7 @@ mod ticket;
 mod tiers;
 
 pub use context::ShardParts;
+pub use follow::Follower;
 pub use handle::{Seal, Shard};
-pub use peek::peek;
 pub use stats::{ShardStats, ShardStatus};
 pub use ticket::{Ack, Ticket, Untold};

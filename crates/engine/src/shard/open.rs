@@ -81,7 +81,7 @@ impl Shard {
     async fn recover(ctx: Arc<Context>, claimed: Arc<ShardManifest>) -> Result<Self, ShardError> {
         let (outbox, inbox) = mpsc::unbounded_channel();
         let tiers = Tiers::new(&ctx, claimed.current_generation, outbox.clone())?;
-        let mut replay = Replay::new(&ctx, claimed.current_generation, tiers);
+        let mut replay = Replay::new(Arc::clone(&ctx), claimed.current_generation, tiers);
         let next_position =
             recovery(&ctx).run(&claimed, |at, entry, size| replay.apply(at, entry, size)).await?;
         let Replay { tiers, counters, .. } = replay;
@@ -130,6 +130,7 @@ fn recovery(ctx: &Context) -> Recovery {
         epoch: ctx.epoch,
         parallel: ctx.settings.wal.replay_parallelism,
         sentinel: !first && !ctx.parts.plants.has(Plants::ClaimWithoutSentinel),
+        durable: false,
     }
 }
 

@@ -1,5 +1,7 @@
 //! A consistent cut of one shard.
 
+mod lineage;
 mod shard_snapshot;
 
+pub use lineage::Lineage;
 pub use shard_snapshot::{ReadLevel, ShardSnapshot, SnapshotLimits};

@@ -11,7 +11,7 @@ use headwater_sim::scenario::{Options, Scenario, run_seed};
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// churn, fencing or counter.
+    /// churn, fencing, counter or following.
     scenario: Scenario,
     /// The first seed.
     #[arg(long, default_value_t = 0)]
@@ -22,8 +22,8 @@ struct Arguments {
     /// Actions before the drain.
     #[arg(long, default_value_t = 500)]
     actions: u64,
-    /// A fault to plant: FlushErrorDropped, DurabilityPerGeneration, ClaimWithoutSentinel or
-    /// FlushBeforeIndexed.
+    /// A fault to plant: FlushErrorDropped, DurabilityPerGeneration, ClaimWithoutSentinel,
+    /// FlushBeforeIndexed, FollowerSkipsEntry or FollowerForgetsFrozen.
     #[arg(long, value_parser = plant)]
     plant: Option<Plants>,
     /// Print the whole event log and store trace, of good runs, too.
@@ -37,6 +37,8 @@ fn plant(name: &str) -> Result<Plants, String> {
         Plants::DurabilityPerGeneration,
         Plants::ClaimWithoutSentinel,
         Plants::FlushBeforeIndexed,
+        Plants::FollowerSkipsEntry,
+        Plants::FollowerForgetsFrozen,
     ];
     plants.into_iter().find(|plant| format!("{plant:?}") == name).ok_or_else(|| format!("no plant {name}"))
 }

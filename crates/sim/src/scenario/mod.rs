@@ -5,6 +5,8 @@
 //! * `fencing`: several processes claim the shard at every moment; stalled ones wake up and write and read
 //!   on.
 //! * `counter`: one increasing number per key; what a session reads never falls (an append register).
+//! * `following`: processes that never claim read beside writers that rotate, flush, crash and are fenced;
+//!   what was acknowledged before a read began is in it.
 //!
 //! Each ends by clearing the faults and demanding that everything drains (L1, L2, L5, L6), and then reads all
 //! rows back from a fresh process. A run that fails prints the command that replays it, its event log and

@@ -25,11 +25,13 @@ pub enum Scenario {
     Fencing,
     /// Increasing numbers.
     Counter,
+    /// Readers elsewhere.
+    Following,
 }
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Churn, Self::Fencing, Self::Counter];
+    pub const ALL: [Self; 4] = [Self::Churn, Self::Fencing, Self::Counter, Self::Following];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -37,6 +39,7 @@ impl Scenario {
             Self::Churn => "churn",
             Self::Fencing => "fencing",
             Self::Counter => "counter",
+            Self::Following => "following",
         }
     }
 }
@@ -52,7 +55,7 @@ impl FromStr for Scenario {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|scenario| scenario.name() == text);
-        found.ok_or_else(|| format!("no scenario {text}; there are churn, fencing and counter"))
+        found.ok_or_else(|| format!("no scenario {text}; there are churn, fencing, counter and following"))
     }
 }
 

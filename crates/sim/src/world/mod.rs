@@ -5,12 +5,14 @@
 //! `history`).
 
 mod build;
+mod follower;
 mod reading;
 mod tally;
 mod waiting;
 mod writer;
 
 pub use build::{ROOT, World, WorldConfig};
+pub use follower::Reader;
 pub use reading::Held;
 pub use tally::Tally;
 pub use waiting::{run_in, within};

@@ -10,7 +10,7 @@ const MOST_SEEDS: u64 = 30;
 fn seeds_needed(plants: Plants) -> u64 {
     let mut needed = 0;
     for seed in 0..MOST_SEEDS {
-        let scenario = Scenario::ALL[(seed % 3) as usize];
+        let scenario = Scenario::ALL[seed as usize % Scenario::ALL.len()];
         needed += 1;
         let report = run_seed(scenario, seed, Options { plants, ..Options::default() });
         if let Some(violation) = report.violations.first() {
@@ -34,6 +34,16 @@ fn durability_that_starts_again_at_each_rotation_is_caught_lance_7760() {
 #[test]
 fn a_claim_without_a_sentinel_is_caught_lance_7110() {
     seeds_needed(Plants::ClaimWithoutSentinel);
+}
+
+#[test]
+fn a_follower_that_steps_over_an_entry_is_caught() {
+    seeds_needed(Plants::FollowerSkipsEntry);
+}
+
+#[test]
+fn a_follower_that_forgets_frozen_rows_before_they_are_flushed_is_caught_lance_6814() {
+    seeds_needed(Plants::FollowerForgetsFrozen);
 }
 
 #[test]

@@ -13,11 +13,12 @@ const ACTIONS: u64 = 500;
 /// Runs at once; each has a machine of its own.
 const THREADS: usize = 2;
 
-/// Scenario and seed of the n-th run: churn every other time.
+/// Scenario and seed of the n-th run: churn twice in five.
 fn nth(number: u64) -> (Scenario, u64) {
-    let scenario = match number % 4 {
+    let scenario = match number % 5 {
         0 | 2 => Scenario::Churn,
         1 => Scenario::Fencing,
+        3 => Scenario::Following,
         _ => Scenario::Counter,
     };
     (scenario, 1_000 + number)
@@ -78,6 +79,7 @@ fn check_coverage(tally: &Tally) {
     ] {
         assert!(tally.errors(kind) > 0, "nobody saw the error {kind}");
     }
+    assert!(tally.follows > 500, "hardly any read of a follower");
     assert!(tally.retries > 0 && tally.rereads > 0 && tally.opens > SEEDS, "no retries, rereads or reopens");
     assert!(tally.acked * 4 > tally.writes, "hardly any write is acknowledged, so hardly anything is tested");
 }

@@ -4,6 +4,7 @@ mod close;
 mod corrupt;
 mod fence;
 mod flush;
+mod follow;
 mod indexes;
 mod memory;
 mod publish;

@@ -10,7 +10,7 @@ use headwater_engine::index::MemIndexFactory;
 use headwater_engine::manifest::create_shard;
 use headwater_engine::plants::Plants;
 use headwater_engine::settings::ShardSettings;
-use headwater_engine::snapshot::ReadLevel;
+use headwater_engine::snapshot::{ReadLevel, ShardSnapshot};
 use headwater_engine::table::TableIo;
 use headwater_engine::{Shard, ShardError, ShardParts};
 use headwater_format::coord::{ShardId, WalPosition};
@@ -157,24 +157,29 @@ impl Writer {
     /// Keys and writers of every live row of memtables and SSTables, newest per key.
     pub async fn live_everywhere(&self, rows: &Rows) -> BTreeMap<u32, u64> {
         let snapshot = self.shard.snapshot(ReadLevel::Durable).await.unwrap();
-        let mut newest = BTreeMap::new();
-        for sstable in snapshot.sstables().unwrap() {
-            let reader = self.table.open_sstable(self.shard.id(), sstable).await.unwrap();
-            for batch in reader.scan().await.unwrap() {
-                for row in rows.read(&batch).unwrap() {
-                    newest.insert(row.key, row.written.map(|written| written.op));
-                }
-            }
-        }
-        for memtable in snapshot.memtables().unwrap() {
-            for batch in memtable.visible(snapshot.seq()).unwrap() {
-                for row in rows.read(&batch).unwrap() {
-                    newest.insert(row.key, row.written.map(|written| written.op));
-                }
-            }
-        }
-        newest.into_iter().filter_map(|(key, op)| op.map(|op| (key, op))).collect()
+        live_of(rows, &self.table, &snapshot).await
     }
+}
+
+/// Keys and writers of every live row of a snapshot's memtables and SSTables, newest per key.
+pub async fn live_of(rows: &Rows, table: &ModelTables, snapshot: &ShardSnapshot) -> BTreeMap<u32, u64> {
+    let mut newest = BTreeMap::new();
+    for sstable in snapshot.sstables().unwrap() {
+        let reader = table.open_sstable(snapshot.shard(), sstable).await.unwrap();
+        for batch in reader.scan().await.unwrap() {
+            for row in rows.read(&batch).unwrap() {
+                newest.insert(row.key, row.written.map(|written| written.op));
+            }
+        }
+    }
+    for memtable in snapshot.memtables().unwrap() {
+        for batch in memtable.visible(snapshot.seq()).unwrap() {
+            for row in rows.read(&batch).unwrap() {
+                newest.insert(row.key, row.written.map(|written| written.op));
+            }
+        }
+    }
+    newest.into_iter().filter_map(|(key, op)| op.map(|op| (key, op))).collect()
 }
 
 /// Settings with a memtable of at most `rows` rows.
