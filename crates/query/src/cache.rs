@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use headwater_engine::budget::{Charge, MemoryBudget};
 use headwater_engine::shadow::{Shadow, SourceKeys};
-use headwater_format::coord::{Epoch, ShardId};
+use headwater_engine::snapshot::Lineage;
+use headwater_format::coord::ShardId;
 use headwater_format::key::KeySchema;
 use headwater_lance::{BaseVersion, LanceTable, SsTableFiles};
 use parking_lot::Mutex;
@@ -35,10 +36,10 @@ pub struct ReadCache {
 struct Entries {
     /// Of the newest base version that was read.
     base: Option<(u64, Cell<BaseKeys>)>,
-    /// Shadows on it, by the shard that casts them and the epoch of its writer.
-    on_base: BTreeMap<(ShardId, Epoch), Arc<Shadow>>,
+    /// Shadows on it, by the shard that casts them and whose `Seq`s they are in.
+    on_base: BTreeMap<(ShardId, Lineage), Arc<Shadow>>,
     sstables: BTreeMap<SsTableName, Cell<SourceKeys>>,
-    on_sstables: BTreeMap<(SsTableName, Epoch), Arc<Shadow>>,
+    on_sstables: BTreeMap<(SsTableName, Lineage), Arc<Shadow>>,
 }
 
 impl ReadCache {
@@ -90,47 +91,45 @@ impl ReadCache {
         self.entries.lock().sstables.get(&(shard, name.to_owned()))?.get().cloned()
     }
 
-    /// The shadow that rows of `shard` cast on the base version whose keys are `keys`. A reader that is no
-    /// writer gets one of its own.
+    /// The shadow that rows of `shard` cast on the base version whose keys are `keys`.
     pub(crate) fn shadow_on_base(
         &self,
         shard: ShardId,
-        writer: Option<Epoch>,
+        lineage: Lineage,
         keys: &Arc<BaseKeys>,
     ) -> Arc<Shadow> {
         let fresh = || Arc::new(Shadow::new(Arc::clone(&keys.keys)));
-        let Some(writer) = writer else { return fresh() };
         let mut entries = self.entries.lock();
         let current = entries.base.as_ref().and_then(|(_, cell)| cell.get());
         if !current.is_some_and(|current| Arc::ptr_eq(current, keys)) {
             return fresh();
         }
-        Arc::clone(entries.on_base.entry((shard, writer)).or_insert_with(fresh))
+        Arc::clone(entries.on_base.entry((shard, lineage)).or_insert_with(fresh))
     }
 
     /// The shadow that newer rows of `shard` cast on its SSTable `name`, whose keys are `keys`.
     pub(crate) fn shadow_on_sstable(
         &self,
         shard: ShardId,
-        writer: Option<Epoch>,
+        lineage: Lineage,
         name: &str,
         keys: &Arc<SourceKeys>,
     ) -> Arc<Shadow> {
         let fresh = || Arc::new(Shadow::new(Arc::clone(keys)));
-        let Some(writer) = writer else { return fresh() };
         let mut entries = self.entries.lock();
-        let place = ((shard, name.to_owned()), writer);
+        let place = ((shard, name.to_owned()), lineage);
         Arc::clone(entries.on_sstables.entry(place).or_insert_with(fresh))
     }
 
-    /// Forgets SSTables of `shard` that are not among `named`, and shadows of writers before `writer`.
-    pub(crate) fn retain(&self, shard: ShardId, writer: Option<Epoch>, named: &[&str]) {
+    /// Forgets SSTables of `shard` that are not among `named`, and shadows of other lineages than `lineage`,
+    /// but for a later one's: who reads on with an old snapshot takes nothing from the others.
+    pub(crate) fn retain(&self, shard: ShardId, lineage: Lineage, named: &[&str]) {
         let mut entries = self.entries.lock();
         let stays = |name: &SsTableName| name.0 != shard || named.contains(&name.1.as_str());
-        let current = |epoch: Epoch| writer.is_none_or(|writer| epoch >= writer);
+        let current = |kept: Lineage| kept == lineage || kept.succeeds(lineage);
         entries.sstables.retain(|name, _| stays(name));
-        entries.on_sstables.retain(|(name, epoch), _| stays(name) && (name.0 != shard || current(*epoch)));
-        entries.on_base.retain(|(of, epoch), _| *of != shard || current(*epoch));
+        entries.on_sstables.retain(|(name, kept), _| stays(name) && (name.0 != shard || current(*kept)));
+        entries.on_base.retain(|(of, kept), _| *of != shard || current(*kept));
     }
 
     /// Resident bytes.

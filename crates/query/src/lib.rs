@@ -19,11 +19,13 @@ mod get;
 mod masks;
 mod scan;
 mod snapshot;
+mod stream;
 
 pub use cache::ReadCache;
 pub use error::QueryError;
 pub use get::GetRequest;
 pub use scan::ScanRequest;
 pub use snapshot::ReadSnapshot;
+pub use stream::first_batch;
 
 pub use datafusion::physical_plan::SendableRecordBatchStream;

@@ -95,21 +95,21 @@ impl Shading {
         key: &KeySchema,
         base: Option<&Arc<BaseKeys>>,
     ) -> Result<Self, QueryError> {
-        let (id, writer, cache) = (shard.snapshot.shard(), shard.snapshot.writer(), snapshot.cache());
+        let (id, lineage, cache) = (shard.snapshot.shard(), shard.snapshot.lineage(), snapshot.cache());
         let names: Vec<&str> = shard.sstables.iter().map(|sstable| sstable.path.as_str()).collect();
-        cache.retain(id, writer, &names);
+        cache.retain(id, lineage, &names);
         let files = shard.open(snapshot.table()).await?;
         let keys = names.iter().zip(&files).map(|(name, files)| cache.sstable_keys(id, name, files, key));
         let keys = futures::future::try_join_all(keys).await?;
         let shaded = names.iter().zip(keys).map(|(name, keys)| {
-            let shadow = cache.shadow_on_sstable(id, writer, name, &keys);
+            let shadow = cache.shadow_on_sstable(id, lineage, name, &keys);
             (keys, shadow)
         });
         Ok(Self {
             seq: shard.snapshot.seq(),
             memtables: shard.memtables(snapshot.base().mem_wal.compacted(id))?,
             sstables: shaded.collect(),
-            on_base: base.map(|keys| cache.shadow_on_base(id, writer, keys)),
+            on_base: base.map(|keys| cache.shadow_on_base(id, lineage, keys)),
         })
     }
 

@@ -4,7 +4,7 @@
 //! generations after those that are part of the base, without a gap (P6). Does not own: how old a snapshot
 //! may be (`headwater_engine::snapshot` says so when its memtables are asked for).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -85,6 +85,15 @@ impl ReadSnapshot {
     /// The cut of each shard: rows with a smaller `Seq` are read.
     pub fn cuts(&self) -> BTreeMap<ShardId, Seq> {
         self.inner.shards.iter().map(|shard| (shard.snapshot.shard(), shard.snapshot.seq())).collect()
+    }
+
+    /// Names of what it reads from storage: the base version, and the directory of each SSTable.
+    pub fn source_names(&self) -> BTreeSet<String> {
+        let sstables = self.inner.shards.iter().flat_map(|shard| {
+            let id = shard.snapshot.shard();
+            shard.sstables.iter().map(move |sstable| format!("{id}/{}", sstable.path))
+        });
+        sstables.chain([format!("base version {}", self.base_version())]).collect()
     }
 
     pub(crate) fn table(&self) -> &Arc<LanceTable> {

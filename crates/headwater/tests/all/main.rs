@@ -11,6 +11,7 @@ mod disk_full;
 mod durability;
 mod fencing;
 mod fixtures;
+mod following;
 mod indexes;
 mod init;
 mod inspect;
