@@ -26,5 +26,5 @@ pub mod wal;
 
 pub use error::ShardError;
 pub use settings::ShardSettings;
-pub use shard::{Ack, Seal, Shard, ShardParts, ShardStats, ShardStatus, Ticket, WriteOptions};
+pub use shard::{Ack, Follower, Seal, Shard, ShardParts, ShardStats, ShardStatus, Ticket, WriteOptions};
 pub use snapshot::{ReadLevel, ShardSnapshot, Unchanged};

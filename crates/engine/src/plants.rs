@@ -24,6 +24,10 @@ pub enum Plants {
     /// A flush covers entries and does not record that they carry client tokens: the next writer has
     /// forgotten them.
     TokenForgotten,
+    /// A reader elsewhere steps over the entry that begins a generation (P8 of its reading).
+    FollowerSkipsEntry,
+    /// lance#6814 in a reader elsewhere: a frozen memtable leaves its read set before its SSTable is named.
+    FollowerForgetsFrozen,
 }
 
 impl Plants {

@@ -14,18 +14,23 @@
 //! # }
 //! ```
 //!
-//! Owns: tables as people use them ([`Table`]), routing of rows to shards, the life of open shards, settings
-//! as text ([`settings`]), a look at what is on storage ([`inspect`]), and whether it is sound ([`verify`]).
-//! Does not own: anything of a single shard (`headwater-engine`), file formats (`headwater-format`,
-//! `headwater-lance`), or terminals and processes (`headwater-cli`).
+//! Owns: tables as people use them ([`Table`], and [`Reader`] for those who only read), routing of rows to
+//! shards, the life of open shards, settings as text ([`settings`]), a look at what is on storage
+//! ([`inspect`]), and whether it is sound ([`verify`]). Does not own: anything of a single shard
+//! (`headwater-engine`), file formats (`headwater-format`, `headwater-lance`), or terminals and processes
+//! (`headwater-cli`).
 
 mod conditional;
 mod error;
 mod indexes;
 pub mod inspect;
+mod kept;
 mod nearest;
 mod options;
 mod read;
+mod reader;
+mod reading;
+mod retry;
 pub mod router;
 pub mod settings;
 mod shards;
@@ -39,6 +44,7 @@ mod writer_defaults;
 pub use conditional::WriteOptions;
 pub use error::{Error, PutFailure};
 pub use options::OpenOptions;
+pub use reader::{ReadOptions, Reader};
 pub use snapshot::TableSnapshot;
 pub use table::{Table, TableStats};
 pub use ticket::{TableAck, TableTicket};

@@ -70,14 +70,14 @@ impl Common {
 /// The open shards of one table.
 #[derive(Debug)]
 pub(crate) struct Shards {
-    common: Common,
+    common: Arc<Common>,
     ids: Mutex<BTreeMap<ShardValue, IdCell>>,
     shards: Mutex<BTreeMap<ShardId, Arc<Place>>>,
     closed: AtomicBool,
 }
 
 impl Shards {
-    pub fn new(common: Common) -> Self {
+    pub fn new(common: Arc<Common>) -> Self {
         Self {
             common,
             ids: Mutex::new(BTreeMap::new()),
@@ -101,7 +101,7 @@ impl Shards {
     /// The shard of `value`, claimed, and after the claim still the only one: until then others could make a
     /// second one, or write to it.
     async fn find(&self, value: &ShardValue) -> Result<ShardId, Error> {
-        let Common { lance, mem_wal, .. } = &self.common;
+        let Common { lance, mem_wal, .. } = self.common();
         let failed = |error| Error::table(self.uri(), error);
         let id = lance.resolve_shard(mem_wal, value).await.map_err(failed)?;
         let shard = self.of_id(id).await?;
@@ -112,7 +112,7 @@ impl Shards {
     /// Makes the manifest of an open shard, found on storage without values, record what its rows tell, while
     /// they do: they will be folded into the base.
     pub async fn adopt(&self, id: ShardId, shard: &Shard) -> Result<(), Error> {
-        let Common { lance, mem_wal, .. } = &self.common;
+        let Common { lance, mem_wal, .. } = self.common();
         let adopted = lance.adopt_shard(mem_wal, id, shard.epoch()).await;
         adopted.map_err(|error| Error::table(self.uri(), error))
     }

@@ -18,12 +18,12 @@ use headwater_format::coord::{Generation, ShardId};
 use headwater_format::key::KeySchema;
 use headwater_format::schema::KEY_POSITION;
 use headwater_lance::{LanceTable, MemWal, Sharding};
-use headwater_query::ReadCache;
 use headwater_store::{MeterSnapshot, Store};
 
 use crate::conditional::WriteOptions;
 use crate::error::Error;
 use crate::options::OpenOptions;
+use crate::reading::Reading;
 use crate::router::{self, Part, Router};
 use crate::shards::{Common, Shards};
 use crate::snapshot::TableSnapshot;
@@ -37,8 +37,8 @@ use crate::writer_defaults;
 pub struct Table {
     lance: Arc<LanceTable>,
     router: Router,
-    pub(crate) shards: Shards,
-    pub(crate) reads: Arc<ReadCache>,
+    pub(crate) shards: Arc<Shards>,
+    pub(crate) reading: Reading,
 }
 
 /// Numbers about a table, for people and dashboards. Works whatever state the shards are in.
@@ -69,14 +69,7 @@ impl Table {
     /// [`Error::Table`] when there is no such table, it has no write tier (run [`Table::init`]), or storage
     /// does not answer.
     pub async fn open(uri: &str, options: OpenOptions) -> Result<Self, Error> {
-        let options = checked(uri, options)?;
-        let lance = open_lance(uri, &options).await?;
-        let mem_wal = lance.mem_wal().await.map_err(|error| Error::table(uri, error))?;
-        let Some(mem_wal) = mem_wal else {
-            let reason = "the table has no write tier yet; run `headwater init` or Table::init on it once";
-            return Err(Error::table(uri, TableError::invalid(reason)));
-        };
-        Self::assemble(lance, mem_wal, options)
+        Ok(Self::assemble(open_common(uri, options).await?))
     }
 
     /// Creates a new, empty Lance table at `uri` with `schema`, the columns `key` as its key (none:
@@ -129,26 +122,15 @@ impl Table {
 
     async fn start(lance: Arc<LanceTable>, sharding: &Sharding, options: OpenOptions) -> Result<Self, Error> {
         let mem_wal = lance.init_mem_wal(sharding).await.map_err(|error| Error::table(lance.uri(), error))?;
-        Self::assemble(lance, mem_wal, options)
+        Ok(Self::assemble(common(lance, mem_wal, options)?))
     }
 
-    fn assemble(lance: Arc<LanceTable>, mem_wal: MemWal, options: OpenOptions) -> Result<Self, Error> {
-        let mut settings =
-            writer_defaults::apply(options.settings.clone(), &options.given, &mem_wal.writer_defaults)?;
-        settings.wal.compression = settings.wal.compression.resolved(lance.on_local_disk());
-        let router = Router::new(lance.uri(), lance.schema(), mem_wal.sharding.clone());
-        let (env, budget) = (options.env(), options.memory());
-        let reads = Arc::new(ReadCache::new(&budget));
-        let shards = Shards::new(Common {
-            lance: lance.clone(),
-            mem_wal,
-            env,
-            budget,
-            settings,
-            indexes: options.indexes,
-            plants: options.plants,
-        });
-        Ok(Self { lance, router, shards, reads })
+    fn assemble(common: Arc<Common>) -> Self {
+        let lance = Arc::clone(&common.lance);
+        let router = Router::new(lance.uri(), lance.schema(), common.mem_wal.sharding.clone());
+        let shards = Arc::new(Shards::new(Arc::clone(&common)));
+        let reading = Reading::new(common, Some(Arc::clone(&shards)));
+        Self { lance, router, shards, reading }
     }
 
     /// Address the table was opened at.
@@ -348,6 +330,27 @@ async fn send(shard: Arc<Shard>, part: Part, rows: Rows, options: &WriteOptions)
         Rows::Deletes => shard.delete_nowait_with(part.rows, options).await,
     };
     SentPart { shard: id, rows: count, sent }
+}
+
+/// What reads and writes of a table need, for one whose write tier was initialised.
+pub(crate) async fn open_common(uri: &str, options: OpenOptions) -> Result<Arc<Common>, Error> {
+    let options = checked(uri, options)?;
+    let lance = open_lance(uri, &options).await?;
+    let mem_wal = lance.mem_wal().await.map_err(|error| Error::table(uri, error))?;
+    let Some(mem_wal) = mem_wal else {
+        let reason = "the table has no write tier yet; run `headwater init` or Table::init on it once";
+        return Err(Error::table(uri, TableError::invalid(reason)));
+    };
+    common(lance, mem_wal, options)
+}
+
+fn common(lance: Arc<LanceTable>, mem_wal: MemWal, options: OpenOptions) -> Result<Arc<Common>, Error> {
+    let mut settings =
+        writer_defaults::apply(options.settings.clone(), &options.given, &mem_wal.writer_defaults)?;
+    settings.wal.compression = settings.wal.compression.resolved(lance.on_local_disk());
+    let (env, budget) = (options.env(), options.memory());
+    let (indexes, plants) = (options.indexes, options.plants);
+    Ok(Arc::new(Common { lance, mem_wal, env, budget, settings, indexes, plants }))
 }
 
 async fn open_lance(uri: &str, options: &OpenOptions) -> Result<Arc<LanceTable>, Error> {

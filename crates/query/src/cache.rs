@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use headwater_engine::budget::{Charge, MemoryBudget};
 use headwater_engine::shadow::{Shadow, SourceKeys};
-use headwater_format::coord::{Epoch, ManifestVersion, ShardId};
+use headwater_engine::snapshot::Lineage;
+use headwater_format::coord::{ManifestVersion, ShardId};
 use headwater_format::key::KeySchema;
 use headwater_lance::{BaseVersion, LanceTable, SsTableFiles};
 use parking_lot::Mutex;
@@ -27,8 +28,6 @@ use crate::snapshot::ReadSnapshot;
 /// Reads by key of an SSTable after which its keys are read into memory rather than looked up on storage.
 const PROBES_BEFORE_KEYS: u32 = 2;
 
-/// Snapshots of one shard and one lineage have `Seq`s of one order.
-pub(crate) type Lineage = Epoch;
 /// The keys of an SSTable, charged.
 pub(crate) type SsTableKeys = Charged<SourceKeys>;
 
@@ -52,7 +51,7 @@ struct Entries {
     sstables: BTreeMap<SsTableName, SsTableEntry>,
     on_sstables: BTreeMap<(SsTableName, Lineage), Arc<Charged<Shadow>>>,
     /// Of which manifest shards have been told to [`ReadCache::retain`].
-    retained: BTreeMap<ShardId, (Option<Lineage>, ManifestVersion)>,
+    retained: BTreeMap<ShardId, (Lineage, ManifestVersion)>,
     /// Of the last snapshot that was read.
     masks: Option<(MaskCut, Arc<Masks>)>,
 }
@@ -115,17 +114,15 @@ impl ReadCache {
     }
 
     /// The shadow that the rows of `newer` cast on the base version of `lookup`; carried over from an earlier
-    /// version where there is one. A reader without a lineage gets one of its own.
+    /// version where there is one.
     pub(crate) async fn on_base(
         &self,
         snapshot: &ReadSnapshot,
-        lineage: Option<Lineage>,
         lookup: &BaseLookup,
         newer: &Arc<Newer>,
     ) -> Result<Arc<OnBase>, QueryError> {
         let fresh = || Arc::new(OnBase::new(lookup, &self.budget));
-        let Some(lineage) = lineage else { return Ok(fresh()) };
-        let (place, version) = ((newer.shard, lineage), lookup.base.dataset.version_id());
+        let (place, version) = ((newer.shard, newer.lineage), lookup.base.dataset.version_id());
         let known = Arc::clone(self.entries.lock().on_base.entry(place).or_insert_with(fresh));
         if known.version() >= version {
             return Ok(if known.version() == version { known } else { fresh() });
@@ -184,31 +181,24 @@ impl ReadCache {
     pub(crate) fn shadow_on_sstable(
         &self,
         shard: ShardId,
-        lineage: Option<Lineage>,
+        lineage: Lineage,
         name: &str,
     ) -> Arc<Charged<Shadow>> {
         let fresh = || Arc::new(Charged { value: Shadow::default(), charge: self.budget.charge(0) });
-        let Some(lineage) = lineage else { return fresh() };
         let place = ((shard, name.to_owned()), lineage);
         Arc::clone(self.entries.lock().on_sstables.entry(place).or_insert_with(fresh))
     }
 
     /// Forgets SSTables of `shard` that are not among `named`, which are those of a version of its manifest,
     /// and what other lineages hid.
-    pub(crate) fn retain(
-        &self,
-        shard: ShardId,
-        lineage: Option<Lineage>,
-        version: ManifestVersion,
-        named: &[&str],
-    ) {
+    pub(crate) fn retain(&self, shard: ShardId, lineage: Lineage, version: ManifestVersion, named: &[&str]) {
         let mut entries = self.entries.lock();
         let before = entries.retained.insert(shard, (lineage, version));
         if before == Some((lineage, version)) {
             return;
         }
         let stays = |name: &SsTableName| name.0 != shard || named.contains(&name.1.as_str());
-        let current = |of: Lineage| lineage.is_none_or(|lineage| of == lineage);
+        let current = |of: Lineage| of == lineage || of.succeeds(lineage);
         entries.sstables.retain(|name, _| stays(name));
         entries.on_sstables.retain(|(name, of), _| stays(name) && (name.0 != shard || current(*of)));
         entries.on_base.retain(|(id, of), _| *id != shard || current(*of));

@@ -25,6 +25,7 @@ mod provider;
 mod scan;
 mod snapshot;
 mod sql;
+mod stream;
 
 pub use cache::ReadCache;
 pub use error::QueryError;
@@ -32,5 +33,6 @@ pub use get::GetRequest;
 pub use scan::ScanRequest;
 pub use snapshot::ReadSnapshot;
 pub use sql::{SqlSession, SqlSettings};
+pub use stream::first_batch;
 
 pub use datafusion::physical_plan::SendableRecordBatchStream;

@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 use headwater_engine::shadow::{HiddenRows, Shadow};
+use headwater_engine::snapshot::Lineage;
 use headwater_format::coord::{Generation, Seq, ShardId};
 use headwater_format::key::KeySchema;
 use roaring::RoaringBitmap;
 
 use crate::base::BaseLookup;
-use crate::cache::{Charged, Lineage};
+use crate::cache::Charged;
 use crate::error::QueryError;
 use crate::newer::Newer;
 use crate::snapshot::{ReadSnapshot, ShardSources};
@@ -35,15 +36,14 @@ pub(crate) struct MaskCut {
 }
 
 impl MaskCut {
-    /// Of `snapshot`; `None` when a shard's `Seq`s mean nothing to another snapshot.
-    fn of(snapshot: &ReadSnapshot) -> Option<Self> {
+    fn of(snapshot: &ReadSnapshot) -> Self {
         let shard = |shard: &ShardSources| {
             let last = shard.sstables.last().map_or(Generation::ZERO, |sstable| sstable.generation);
             let id = shard.snapshot.shard();
-            Some((id, shard.lineage()?, shard.snapshot.seq(), last, shard.sstables.len()))
+            (id, shard.snapshot.lineage(), shard.snapshot.seq(), last, shard.sstables.len())
         };
-        let shards = snapshot.shards().iter().map(shard).collect::<Option<_>>()?;
-        Some(Self { base: snapshot.base_version(), shards })
+        let shards = snapshot.shards().iter().map(shard).collect();
+        Self { base: snapshot.base_version(), shards }
     }
 }
 
@@ -63,8 +63,7 @@ impl Masks {
             return Ok(Arc::new(Self { base: Arc::default(), sstables }));
         };
         let cut = MaskCut::of(snapshot);
-        let known = cut.as_ref().and_then(|cut| snapshot.cache().masks(cut));
-        if let Some(known) = known {
+        if let Some(known) = snapshot.cache().masks(&cut) {
             return Ok(known);
         }
         let shadings = snapshot.shards().iter().map(|shard| Shading::prepare(snapshot, shard, key));
@@ -74,9 +73,7 @@ impl Masks {
         let sstables = snapshot.blocking(on_sstables).await??;
         let base = on_base(snapshot, key, &shadings).await?;
         let masks = Arc::new(Self { base, sstables });
-        if let Some(cut) = cut {
-            snapshot.cache().keep_masks(cut, &masks);
-        }
+        snapshot.cache().keep_masks(cut, &masks);
         snapshot.cache().let_go_if_over();
         Ok(masks)
     }
@@ -112,9 +109,7 @@ async fn of_shard(
     lookup: &Arc<BaseLookup>,
     newer: &Arc<Newer>,
 ) -> Result<Arc<HiddenRows>, QueryError> {
-    let lineage = snapshot.shards().iter().find(|shard| shard.snapshot.shard() == newer.shard);
-    let lineage = lineage.and_then(ShardSources::lineage);
-    let on_base = snapshot.cache().on_base(snapshot, lineage, lookup, newer).await?;
+    let on_base = snapshot.cache().on_base(snapshot, lookup, newer).await?;
     on_base.hidden(snapshot, lookup, newer).await
 }
 
@@ -124,7 +119,7 @@ impl Shading {
         shard: &ShardSources,
         key: &KeySchema,
     ) -> Result<Self, QueryError> {
-        let (id, lineage, cache) = (shard.snapshot.shard(), shard.lineage(), snapshot.cache());
+        let (id, lineage, cache) = (shard.snapshot.shard(), shard.snapshot.lineage(), snapshot.cache());
         let names: Vec<&str> = shard.sstables.iter().map(|sstable| sstable.path.as_str()).collect();
         cache.retain(id, lineage, shard.snapshot.manifest().version, &names);
         let files = shard.open(snapshot.table()).await?;
@@ -132,7 +127,7 @@ impl Shading {
         let sstables = try_join_all(keys).await?;
         let shadows = names.iter().map(|name| cache.shadow_on_sstable(id, lineage, name)).collect();
         let memtables = shard.memtables(snapshot.base().mem_wal.compacted(id))?;
-        let newer = Newer { shard: id, seq: shard.snapshot.seq(), memtables, sstables };
+        let newer = Newer { shard: id, lineage, seq: shard.snapshot.seq(), memtables, sstables };
         Ok(Self { newer: Arc::new(newer), shadows })
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use headwater_engine::memtable::MemtableView;
 use headwater_engine::shadow::Run;
+use headwater_engine::snapshot::Lineage;
 use headwater_format::coord::{Seq, ShardId};
 
 use crate::cache::SsTableKeys;
@@ -14,6 +15,8 @@ use crate::cache::SsTableKeys;
 #[derive(Debug)]
 pub(crate) struct Newer {
     pub shard: ShardId,
+    /// Whose `Seq`s these are.
+    pub lineage: Lineage,
     /// The cut.
     pub seq: Seq,
     /// Ascending by generation.

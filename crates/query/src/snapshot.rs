@@ -4,7 +4,7 @@
 //! generations after those that are part of the base, without a gap (P6). Does not own: how old a snapshot
 //! may be (`headwater_engine::snapshot` says so when its memtables are asked for).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -19,7 +19,7 @@ use headwater_lance::{BaseVersion, LanceTable, SsTableFiles};
 use headwater_store::env::{EnvExt, EnvRef};
 use tokio::sync::OnceCell;
 
-use crate::cache::{Lineage, ReadCache};
+use crate::cache::ReadCache;
 use crate::error::QueryError;
 use crate::masks::Masks;
 
@@ -93,6 +93,15 @@ impl ReadSnapshot {
     pub fn unchanged(&self, shard: ShardId) -> Option<Unchanged> {
         let shard = self.inner.shards.iter().find(|sources| sources.snapshot.shard() == shard)?;
         shard.snapshot.unchanged()
+    }
+
+    /// Names of what it reads from storage: the base version, and the directory of each SSTable.
+    pub fn source_names(&self) -> BTreeSet<String> {
+        let sstables = self.inner.shards.iter().flat_map(|shard| {
+            let id = shard.snapshot.shard();
+            shard.sstables.iter().map(move |sstable| format!("{id}/{}", sstable.path))
+        });
+        sstables.chain([format!("base version {}", self.base_version())]).collect()
     }
 
     pub(crate) fn table(&self) -> &Arc<LanceTable> {
@@ -200,10 +209,5 @@ impl ShardSources {
             Ok::<_, QueryError>(try_join_all(open).await?)
         };
         self.files.get_or_try_init(open).await.cloned()
-    }
-
-    /// Whose `Seq`s the snapshot has; none when no other snapshot's can be compared with them.
-    pub(crate) fn lineage(&self) -> Option<Lineage> {
-        self.snapshot.writer()
     }
 }

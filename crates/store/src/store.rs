@@ -99,6 +99,16 @@ impl Store {
         absent_as_none(self.retried(Request::Get, path, 0, read).await)
     }
 
+    /// As [`Self::get`], and what comes back stays, a power cut notwithstanding: see [`DurableRead`].
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn get_durable(&self, path: &str) -> Result<Option<Bytes>, StoreError> {
+        let full = self.full_path(path)?;
+        let read = || self.read_whole(path, &full, DurableRead::options());
+        absent_as_none(self.retried(Request::Get, path, 0, read).await)
+    }
+
     /// Whether there is an object at `path`.
     ///
     /// # Errors

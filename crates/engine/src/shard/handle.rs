@@ -19,7 +19,7 @@ use crate::shard::state::{Phase, Shared};
 use crate::shard::stats::ShardStats;
 use crate::shard::task_slot::TaskSlot;
 use crate::shard::ticket::{Ack, Ticket};
-use crate::snapshot::{ReadLevel, ShardSnapshot, SnapshotLimits, Unchanged};
+use crate::snapshot::{Lineage, ReadLevel, ShardSnapshot, SnapshotLimits, Unchanged};
 
 /// A shard this process has claimed. Usable from many tasks at once.
 ///
@@ -184,8 +184,8 @@ impl Shard {
             max_age: Duration::from_millis(self.ctx.settings.reads.snapshot_max_age_ms),
         };
         let manifest = Arc::clone(&state.manifest);
-        let snapshot = ShardSnapshot::new(self.ctx.shard, seq, level, manifest, memtables, limits);
-        Ok(snapshot.of_writer(self.ctx.epoch))
+        let lineage = Lineage::Writer(self.ctx.epoch);
+        Ok(ShardSnapshot::new(self.ctx.shard, seq, level, manifest, memtables, limits, lineage))
     }
 
     /// Flushes everything and ends the writer. New puts are refused from here on.

@@ -2,7 +2,7 @@
 //!
 //! - [`Shard`] (`handle`): what callers see; shapes rows on the caller's task, then posts an event.
 //! - `open`: claim, recover, start. `reopen`: the same, after a failure stopped the writer here.
-//! - `peek`: read without claiming.
+//! - [`Follower`] (`follow`): read without claiming, on and on.
 //! - `options`: what may go with a write besides its rows. `admission`: whether it is written, which `tokens`
 //!   and the memtables decide.
 //! - `conductor`: the task that owns everything that changes, one [`event`](event::Event) at a time.
@@ -17,13 +17,13 @@ mod context;
 mod event;
 mod failure;
 mod flushing;
+mod follow;
 mod gather;
 mod handle;
 mod indexer;
 mod logging;
 mod open;
 mod options;
-mod peek;
 mod reopen;
 mod replay;
 mod state;
@@ -34,8 +34,8 @@ mod tiers;
 mod tokens;
 
 pub use context::ShardParts;
+pub use follow::Follower;
 pub use handle::{Seal, Shard};
 pub use options::WriteOptions;
-pub use peek::peek;
 pub use stats::{ShardStats, ShardStatus};
 pub use ticket::{Ack, Ticket, Untold};

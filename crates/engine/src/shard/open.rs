@@ -85,7 +85,7 @@ impl Shard {
         let tiers = Tiers::new(&ctx, claimed.current_generation, outbox.clone())?;
         let recovery = recovery(&ctx);
         let mut tokens = covered_tokens(&ctx, &recovery, &claimed).await?;
-        let mut replay = Replay::new(&ctx, claimed.current_generation, tiers);
+        let mut replay = Replay::new(Arc::clone(&ctx), claimed.current_generation, tiers);
         let replayed = recovery.run(&claimed, |at, mut entry, size| {
             let (listed, first) = (std::mem::take(&mut entry.tokens), replay.tiers.next_seq);
             replay.apply(at, entry, size)?;
@@ -159,6 +159,7 @@ fn recovery(ctx: &Context) -> Recovery {
         epoch: ctx.epoch,
         parallel: ctx.settings.wal.replay_parallelism,
         sentinel: !first && !ctx.parts.plants.has(Plants::ClaimWithoutSentinel),
+        durable: false,
     }
 }
 

@@ -5,6 +5,8 @@
 //! never do: a successor skips entries of generations already published, so a generation must not be split
 //! (P1, P12).
 
+use std::sync::Arc;
+
 use headwater_format::coord::{Epoch, Generation, WalPosition};
 use headwater_format::path;
 use headwater_format::wal_entry::{WalBody, WalEntry};
@@ -19,8 +21,8 @@ const UNTAGGED_ROWS: u64 = 100_000;
 
 /// Memtables under reconstruction.
 #[derive(Debug)]
-pub(super) struct Replay<'a> {
-    ctx: &'a Context,
+pub(super) struct Replay {
+    ctx: Arc<Context>,
     /// The first generation that is not published.
     current: Generation,
     newest_epoch: Epoch,
@@ -28,9 +30,14 @@ pub(super) struct Replay<'a> {
     pub counters: Counters,
 }
 
-impl<'a> Replay<'a> {
-    pub fn new(ctx: &'a Context, current: Generation, tiers: Tiers) -> Self {
+impl Replay {
+    pub fn new(ctx: Arc<Context>, current: Generation, tiers: Tiers) -> Self {
         Self { ctx, current, newest_epoch: Epoch::ZERO, tiers, counters: Counters::default() }
+    }
+
+    /// Generations before `current` are published by now: what still comes of them is skipped.
+    pub fn published(&mut self, current: Generation) {
+        self.current = current;
     }
 
     /// Applies the entry at `position`, whose object has `bytes` bytes.
@@ -97,7 +104,7 @@ impl<'a> Replay<'a> {
 
     fn rotate(&mut self) -> Result<(), ShardError> {
         self.counters.replay_rotations += 1;
-        self.tiers.freeze(self.ctx)
+        self.tiers.freeze(&self.ctx)
     }
 
     fn corrupt(&self, position: WalPosition, reason: String) -> ShardError {

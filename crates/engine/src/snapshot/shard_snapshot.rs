@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use headwater_format::coord::{Epoch, Generation, Seq, ShardId};
+use headwater_format::coord::{Generation, Seq, ShardId};
 use headwater_format::shard_manifest::{ShardManifest, SsTable};
 use headwater_store::env::EnvRef;
 
 use crate::error::ShardError;
 use crate::memtable::MemtableView;
-use crate::snapshot::Unchanged;
+use crate::snapshot::{Lineage, Unchanged};
 
 /// How fresh a read is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,11 +47,11 @@ pub struct ShardSnapshot {
     manifest: Arc<ShardManifest>,
     memtables: Vec<MemtableView>,
     limits: SnapshotLimits,
-    writer: Option<Epoch>,
+    lineage: Lineage,
 }
 
 impl ShardSnapshot {
-    /// Taken by the shard, under its lock.
+    /// Taken by the shard, under its lock, or by a follower.
     pub(crate) fn new(
         shard: ShardId,
         seq: Seq,
@@ -59,26 +59,23 @@ impl ShardSnapshot {
         manifest: Arc<ShardManifest>,
         memtables: Vec<MemtableView>,
         limits: SnapshotLimits,
+        lineage: Lineage,
     ) -> Self {
-        Self { shard, seq, level, manifest, memtables, limits, writer: None }
+        Self { shard, seq, level, manifest, memtables, limits, lineage }
     }
 
-    /// Says that it was taken by the writer of this epoch.
-    pub(crate) fn of_writer(mut self, epoch: Epoch) -> Self {
-        self.writer = Some(epoch);
-        self
-    }
-
-    /// The epoch of the writer that took it; `Seq`s of one epoch's snapshots are of one order. None when it
-    /// was read without a claim: its `Seq`s mean nothing outside of it.
-    pub fn writer(&self) -> Option<Epoch> {
-        self.writer
+    /// Whose `Seq`s it counts in: those of snapshots of one lineage are of one order.
+    pub fn lineage(&self) -> Lineage {
+        self.lineage
     }
 
     /// The condition that a write's keys are as this snapshot sees them. None when it was read without a
     /// claim: only the writer knows its `Seq`s.
     pub fn unchanged(&self) -> Option<Unchanged> {
-        self.writer.map(|epoch| Unchanged { since: self.seq, epoch })
+        match self.lineage {
+            Lineage::Writer(epoch) => Some(Unchanged { since: self.seq, epoch }),
+            Lineage::Follower { .. } => None,
+        }
     }
 
     /// The shard.

@@ -45,6 +45,8 @@ pub struct Recovery {
     /// Whether the tip is fenced; false only for a planted fault and for the first epoch, which has no
     /// predecessor.
     pub sentinel: bool,
+    /// Whether each read proves that the entry stays, as a reader needs that puts no sentinel behind it (P2).
+    pub durable: bool,
 }
 
 /// What a listing of the WAL says.
@@ -58,9 +60,9 @@ struct Listed {
 
 /// An entry and the size of its object.
 #[derive(Debug)]
-struct Fetched {
-    entry: WalEntry,
-    bytes: u64,
+pub(crate) struct Fetched {
+    pub entry: WalEntry,
+    pub bytes: u64,
 }
 
 impl Recovery {
@@ -163,7 +165,11 @@ impl Recovery {
     }
 
     /// An entry that must be there, for something behind it is.
-    async fn fetch_known(&self, position: WalPosition, tip: WalPosition) -> Result<Fetched, ShardError> {
+    pub(crate) async fn fetch_known(
+        &self,
+        position: WalPosition,
+        tip: WalPosition,
+    ) -> Result<Fetched, ShardError> {
         if let Some(entry) = self.fetch(position).await? {
             return Ok(entry);
         }
@@ -195,11 +201,13 @@ impl Recovery {
     }
 
     /// The entry at `position`. Damage is believed only when two reads in a row agree.
-    async fn fetch(&self, position: WalPosition) -> Result<Option<Fetched>, ShardError> {
+    pub(crate) async fn fetch(&self, position: WalPosition) -> Result<Option<Fetched>, ShardError> {
         let path = path::wal_path(self.shard, position);
         let mut before: Option<(Bytes, ShardError)> = None;
         for _ in 0..READS {
-            let Some(bytes) = self.store.get(&path).await? else { return Ok(None) };
+            let read =
+                if self.durable { self.store.get_durable(&path).await } else { self.store.get(&path).await };
+            let Some(bytes) = read? else { return Ok(None) };
             match self.decode(&path, bytes.clone()).await {
                 Ok(entry) => return Ok(Some(entry)),
                 Err(error) if before.as_ref().is_some_and(|(same, _)| *same == bytes) => return Err(error),

@@ -13,6 +13,7 @@ mod disk_full;
 mod durability;
 mod fencing;
 mod fixtures;
+mod following;
 mod indexes;
 mod init;
 mod inspect;

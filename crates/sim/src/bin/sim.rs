@@ -11,7 +11,7 @@ use headwater_sim::scenario::{Options, Scenario, run_seed};
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// churn, fencing, counter, increment or retry.
+    /// churn, fencing, counter, increment, retry or following.
     scenario: Scenario,
     /// The first seed.
     #[arg(long, default_value_t = 0)]
@@ -23,7 +23,7 @@ struct Arguments {
     #[arg(long, default_value_t = 500)]
     actions: u64,
     /// A fault to plant: FlushErrorDropped, DurabilityPerGeneration, ClaimWithoutSentinel,
-    /// FlushBeforeIndexed, ConditionIgnored or TokenForgotten.
+    /// FlushBeforeIndexed, ConditionIgnored, TokenForgotten, FollowerSkipsEntry or FollowerForgetsFrozen.
     #[arg(long, value_parser = plant)]
     plant: Option<Plants>,
     /// Print the whole event log and store trace, of good runs, too.
@@ -39,6 +39,8 @@ fn plant(name: &str) -> Result<Plants, String> {
         Plants::FlushBeforeIndexed,
         Plants::ConditionIgnored,
         Plants::TokenForgotten,
+        Plants::FollowerSkipsEntry,
+        Plants::FollowerForgetsFrozen,
     ];
     plants.into_iter().find(|plant| format!("{plant:?}") == name).ok_or_else(|| format!("no plant {name}"))
 }

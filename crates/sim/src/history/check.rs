@@ -214,11 +214,12 @@ impl Reads<'_> {
     }
 
     /// The shortest prefix `read` may show: everything acknowledged to its own session before, to anybody
-    /// before the session was opened, and to anybody longer ago than a fenced writer may serve reads.
+    /// before the session was opened, and to anybody longer ago than a fenced writer may serve reads; a fresh
+    /// read, everything acknowledged to anybody before.
     fn least(&self, read: &ReadRecord) -> usize {
         let opened = self.history.sessions.get(read.session).map_or(0, |session| session.opened);
         let counts = |session: SessionId, resolved: u64, resolved_at: Duration| {
-            let own = session == read.session && resolved < read.invoked;
+            let own = (read.fresh || session == read.session) && resolved < read.invoked;
             own || resolved < opened || resolved_at + self.rules.confirm < read.invoked_at
         };
         let first = acked(self.history)

@@ -114,6 +114,8 @@ pub struct ReadRecord {
     pub tip: WalPosition,
     /// The live rows.
     pub rows: Vec<Row>,
+    /// Must see everything acknowledged to anybody before it was invoked.
+    pub fresh: bool,
     /// Must see everything: nothing was in flight, and every write was in the WAL.
     pub last: bool,
 }

@@ -45,6 +45,7 @@ fn read(history: &mut History, tip: u64, rows: Vec<Row>) {
         returned,
         tip: WalPosition::new(tip),
         rows,
+        fresh: false,
         last: false,
     });
 }
@@ -259,6 +260,18 @@ fn without_a_key_a_row_read_twice_breaks_p4() {
     assert_eq!(check(&history, &entries, &rules), []);
     read(&mut history, 1, vec![live(1, 1, 0), live(1, 1, 1), live(1, 1, 1)]);
     assert_eq!(check(&history, &entries, &rules).len(), 1);
+}
+
+#[test]
+fn a_fresh_read_must_show_what_anybody_was_told_before() {
+    let (mut history, mut entries) = good();
+    let other = history.session("other", 0);
+    let put = history.invoke(other, OpKind::Put(vec![6]));
+    history.resolve(put, told(50, 1, 4), Duration::from_secs(1));
+    entries.push(rows(4, vec![live(6, 5, 0)]));
+    read(&mut history, 4, vec![live(9, 900, 0), live(1, 2, 0)]);
+    history.reads.last_mut().unwrap().fresh = true;
+    assert_eq!(invariants(&history, &entries), ["P1"]);
 }
 
 #[test]

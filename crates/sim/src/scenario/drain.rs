@@ -7,7 +7,7 @@ use headwater_store::env::Env;
 use super::driver::Driver;
 use crate::fault::FaultPlan;
 use crate::history::{Level, OpKind};
-use crate::world::{OpenFailed, Writer, run_in, within};
+use crate::world::{OpenFailed, Reader, Writer, run_in, within};
 
 /// Longest that an open may take before it is given up.
 pub(super) const OPEN_LIMIT: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ const CALM_OPENS: usize = 4;
 const LAST_READS: usize = 5;
 
 impl Driver {
-    /// L1, L2, L5, L6, and then the last read from a fresh process.
+    /// L1, L2, L5, L6, and then the last reads: from a fresh writer, and of readers elsewhere.
     pub(crate) async fn drain(&mut self) {
         let world = self.world.clone();
         world.machine.note("faults are cleared");
@@ -45,6 +45,35 @@ impl Driver {
         let Some(writer) = self.open_calmly().await else { return };
         self.read_everything(&writer).await;
         self.close_calmly(writer).await;
+        self.follow_everything().await;
+    }
+
+    /// The readers there are, and a new one, see every row; then their memory is free (L5).
+    async fn follow_everything(&mut self) {
+        let mut readers = std::mem::take(&mut self.readers);
+        let name = format!("r{}", self.name());
+        readers.extend(self.world.follow(&name));
+        for reader in readers.into_iter().filter(|reader| reader.process.is_alive()) {
+            reader.process.resume();
+            self.read_the_last_time(&reader).await;
+            let (name, budget) = (reader.process.name().to_owned(), reader.budget.clone());
+            self.world.end_reader(reader);
+            if budget.used() > 0 {
+                self.world.report("L5", format!("{} bytes of {name} are still counted", budget.used()));
+            }
+        }
+    }
+
+    async fn read_the_last_time(&self, reader: &Reader) {
+        for _ in 0..LAST_READS {
+            let (world, followed) = (self.world.clone(), reader.clone());
+            let read = async move { world.follow_once(&followed, Duration::ZERO, true).await };
+            let read = run_in(&reader.process, "last follow", read);
+            if within(&self.world.machine, CALM_LIMIT, read).await.flatten().flatten().is_some() {
+                return;
+            }
+        }
+        self.world.report("L1", format!("the last read of {} does not end", reader.process.name()));
     }
 
     /// L1: every pending write, read and wait of a live process ends.

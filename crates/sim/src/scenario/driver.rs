@@ -10,7 +10,7 @@ use super::run::Scenario;
 use super::weather::Weather;
 use crate::fault::{FaultKind, FaultPlan, Gate, ObjectKind};
 use crate::history::{Level, OpKind, Outcome};
-use crate::world::{OpenFailed, World, Writer};
+use crate::world::{OpenFailed, Reader, World, Writer};
 
 /// Keys writes are drawn from.
 const KEYS: u64 = 40;
@@ -18,6 +18,8 @@ const KEYS: u64 = 40;
 const NAMED: usize = 40;
 /// Writers alive at once, fenced ones included.
 const MAX_WRITERS: usize = 4;
+/// Readers elsewhere alive at once.
+const MAX_READERS: usize = 3;
 /// Longest that an ordered close may take amid faults.
 const CLOSE_LIMIT: Duration = Duration::from_secs(20);
 
@@ -47,6 +49,12 @@ enum Action {
     IndexGate,
     StoreGate,
     Wait,
+    Follow,
+    FollowRead,
+    FollowRecent,
+    FollowHeld,
+    FollowPause,
+    FollowEnd,
 }
 
 const CHURN: &[(Action, u64)] = &[
@@ -151,6 +159,32 @@ const RETRY: &[(Action, u64)] = &[
     (Action::Wait, 25),
 ];
 
+const FOLLOWING: &[(Action, u64)] = &[
+    (Action::Put, 260),
+    (Action::PutMany, 60),
+    (Action::Delete, 60),
+    (Action::Overwrite, 40),
+    (Action::Seal, 40),
+    (Action::Read, 10),
+    (Action::Zombie, 10),
+    (Action::Crash, 14),
+    (Action::Close, 10),
+    (Action::Claim, 14),
+    (Action::Pause, 6),
+    (Action::PowerCut, 3),
+    (Action::ClockJump, 5),
+    (Action::Disk, 4),
+    (Action::IndexGate, 8),
+    (Action::StoreGate, 16),
+    (Action::Wait, 25),
+    (Action::Follow, 20),
+    (Action::FollowRead, 160),
+    (Action::FollowRecent, 50),
+    (Action::FollowHeld, 30),
+    (Action::FollowPause, 8),
+    (Action::FollowEnd, 6),
+];
+
 /// Actions with their weights, by scenario.
 fn weights(scenario: Scenario) -> &'static [(Action, u64)] {
     match scenario {
@@ -159,6 +193,7 @@ fn weights(scenario: Scenario) -> &'static [(Action, u64)] {
         Scenario::Counter => COUNTER,
         Scenario::Increment => INCREMENT,
         Scenario::Retry => RETRY,
+        Scenario::Following => FOLLOWING,
     }
 }
 
@@ -168,6 +203,8 @@ pub(crate) struct Driver {
     pub(super) world: World,
     scenario: Scenario,
     pub(crate) writers: Vec<Writer>,
+    /// Processes that read and never claim.
+    pub(super) readers: Vec<Reader>,
     names: u64,
     weather_left: u64,
     disk_left: u64,
@@ -185,6 +222,7 @@ impl Driver {
             world,
             scenario,
             writers: Vec::new(),
+            readers: Vec::new(),
             names: 0,
             weather_left: 0,
             disk_left: 0,
@@ -316,6 +354,9 @@ impl Driver {
             Action::Zombie => self.wake_a_zombie(),
             Action::Seal | Action::Read | Action::ReadPending | Action::ReadHeld => self.use_writer(action),
             Action::Crash | Action::Pause => self.harm(action),
+            Action::Follow => self.follow(),
+            Action::FollowRead | Action::FollowRecent | Action::FollowHeld => self.read_elsewhere(action),
+            Action::FollowPause | Action::FollowEnd => self.harm_reader(action),
         }
     }
 
@@ -473,6 +514,46 @@ impl Driver {
         }
     }
 
+    /// A process that follows the shard comes, for the oldest one if there are many.
+    fn follow(&mut self) {
+        if self.readers.len() >= MAX_READERS {
+            let oldest = self.readers.remove(0);
+            self.world.end_reader(oldest);
+        }
+        let name = format!("r{}", self.name());
+        self.readers.extend(self.world.follow(&name));
+    }
+
+    fn read_elsewhere(&mut self, action: Action) {
+        self.readers.retain(|reader| reader.process.is_alive());
+        if self.readers.is_empty() {
+            self.follow();
+        }
+        let drawn = self.chance(self.readers.len() as u64) as usize;
+        let Some(reader) = self.readers.get(drawn) else { return };
+        let confirm = self.world.config.settings.reads.epoch_confirm_ms;
+        let (recent, hold) =
+            (Duration::from_millis(self.chance(confirm)), Duration::from_millis(1 << self.chance(16)));
+        match action {
+            Action::FollowRecent => self.world.read_followed(reader, recent, None),
+            Action::FollowHeld => self.world.read_followed(reader, Duration::ZERO, Some(hold)),
+            _ => self.world.read_followed(reader, Duration::ZERO, None),
+        }
+    }
+
+    fn harm_reader(&mut self, action: Action) {
+        let drawn = self.chance(self.readers.len() as u64) as usize;
+        let Some(reader) = self.readers.get(drawn) else { return };
+        if action == Action::FollowEnd {
+            let reader = self.readers.remove(drawn);
+            self.world.end_reader(reader);
+        } else if reader.process.is_paused() {
+            reader.process.resume();
+        } else {
+            reader.process.pause();
+        }
+    }
+
     fn count_second_writer(&self) {
         if self.writers.last().is_some_and(|writer| self.world.serves(writer)) {
             self.world.store.count(FaultKind::SecondWriter);
@@ -482,6 +563,9 @@ impl Driver {
     fn power_cut(&mut self) {
         for writer in self.writers.drain(..) {
             self.world.end(writer);
+        }
+        for reader in self.readers.drain(..) {
+            self.world.end_reader(reader);
         }
         self.world.store.power_cut();
     }

@@ -7,6 +7,8 @@
 //! * `counter`: one increasing number per key; what a session reads never falls (an append register).
 //! * `increment`: many read a few keys and put them again if nobody else did; no update is lost.
 //! * `retry`: puts with client tokens are sent again, and again, at any time; each is there once.
+//! * `following`: processes that never claim read beside writers that rotate, flush, crash and are fenced;
+//!   what was acknowledged before a read began is in it.
 //!
 //! Each ends by clearing the faults and demanding that everything drains (L1, L2, L5, L6), and then reads all
 //! rows back from a fresh process. A run that fails prints the command that replays it, its event log and

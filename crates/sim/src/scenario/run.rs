@@ -29,11 +29,14 @@ pub enum Scenario {
     Increment,
     /// Client tokens.
     Retry,
+    /// Readers elsewhere.
+    Following,
 }
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Churn, Self::Fencing, Self::Counter, Self::Increment, Self::Retry];
+    pub const ALL: [Self; 6] =
+        [Self::Churn, Self::Fencing, Self::Counter, Self::Increment, Self::Retry, Self::Following];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -43,6 +46,7 @@ impl Scenario {
             Self::Counter => "counter",
             Self::Increment => "increment",
             Self::Retry => "retry",
+            Self::Following => "following",
         }
     }
 }
@@ -59,7 +63,7 @@ impl FromStr for Scenario {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|scenario| scenario.name() == text);
         found.ok_or_else(|| {
-            format!("no scenario {text}; there are churn, fencing, counter, increment and retry")
+            format!("no scenario {text}; there are churn, fencing, counter, increment, retry and following")
         })
     }
 }

@@ -29,6 +29,7 @@ fn read(history: &mut History, value: Option<u64>) {
         returned,
         tip: WalPosition::new(1),
         rows: rows.into_iter().collect(),
+        fresh: false,
         last: false,
     });
 }

@@ -5,6 +5,7 @@
 //! `history`).
 
 mod build;
+mod follower;
 mod options;
 mod reading;
 mod tally;
@@ -12,6 +13,7 @@ mod waiting;
 mod writer;
 
 pub use build::{ROOT, World, WorldConfig};
+pub use follower::Reader;
 pub use reading::Held;
 pub use tally::Tally;
 pub use waiting::{run_in, within};

@@ -24,8 +24,8 @@ const READ_PAUSE: Duration = Duration::from_millis(300);
 /// A snapshot and what it showed.
 #[derive(Clone, Debug)]
 pub struct Held {
-    snapshot: ShardSnapshot,
-    rows: Vec<Row>,
+    pub(super) snapshot: ShardSnapshot,
+    pub(super) rows: Vec<Row>,
 }
 
 /// Why a read ended without rows.
@@ -47,7 +47,7 @@ impl World {
             drop(in_flight);
             if let (Some(held), Some(after)) = (held, hold) {
                 reader.process.sleep(after).await;
-                world.read_again(&reader, &held).await;
+                world.read_again(&reader.tables, &held).await;
             }
         };
         writer.process.spawn("read", work.boxed()).detach();
@@ -72,14 +72,24 @@ impl World {
         let rows = self.collect(&writer.tables, &snapshot).await.ok()?;
         self.tally.lock().reads += 1;
         let session = writer.session;
-        let record =
-            ReadRecord { session, level, invoked, invoked_at, returned, tip, rows: rows.clone(), last };
+        let fresh = false;
+        let record = ReadRecord {
+            session,
+            level,
+            invoked,
+            invoked_at,
+            returned,
+            tip,
+            rows: rows.clone(),
+            fresh,
+            last,
+        };
         self.history.lock().reads.push(record);
         Some(Held { snapshot, rows })
     }
 
-    async fn read_again(&self, writer: &Writer, held: &Held) {
-        if let Ok(again) = self.collect(&writer.tables, &held.snapshot).await {
+    pub(super) async fn read_again(&self, tables: &ModelTables, held: &Held) {
+        if let Ok(again) = self.collect(tables, &held.snapshot).await {
             self.tally.lock().rereads += 1;
             if again != held.rows {
                 let (seq, before, now) = (held.snapshot.seq(), held.rows.len(), again.len());

@@ -22,6 +22,8 @@ pub struct Tally {
     pub acked: u64,
     /// Reads of all live rows.
     pub reads: u64,
+    /// Reads of them by processes that do not write.
+    pub follows: u64,
     /// Snapshots read again later.
     pub rereads: u64,
     /// Successful opens.
@@ -43,6 +45,7 @@ impl Tally {
         self.writes += other.writes;
         self.acked += other.acked;
         self.reads += other.reads;
+        self.follows += other.follows;
         self.rereads += other.rereads;
         self.opens += other.opens;
         for (name, count) in &other.engine {
@@ -125,8 +128,8 @@ impl std::fmt::Display for Tally {
         writeln!(f, "{:>9} writes, {} acknowledged", self.writes, self.acked)?;
         writeln!(
             f,
-            "{:>9} reads, {} of old snapshots again; {} opens",
-            self.reads, self.rereads, self.opens
+            "{:>9} reads, {} of followers, {} of old snapshots again; {} opens",
+            self.reads, self.follows, self.rereads, self.opens
         )?;
         let lines = |f: &mut std::fmt::Formatter<'_>, title: &str, sums: &BTreeMap<String, u64>| {
             writeln!(f, "{title}:")?;

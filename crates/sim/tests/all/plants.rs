@@ -47,6 +47,16 @@ fn a_claim_without_a_sentinel_is_caught_lance_7110() {
 }
 
 #[test]
+fn a_follower_that_steps_over_an_entry_is_caught() {
+    seeds_needed(Plants::FollowerSkipsEntry);
+}
+
+#[test]
+fn a_follower_that_forgets_frozen_rows_before_they_are_flushed_is_caught_lance_6814() {
+    seeds_needed(Plants::FollowerForgetsFrozen);
+}
+
+#[test]
 fn a_flush_before_everything_is_indexed_is_caught_lance_9035() {
     seeds_needed(Plants::FlushBeforeIndexed);
 }

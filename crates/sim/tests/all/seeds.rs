@@ -13,13 +13,14 @@ const ACTIONS: u64 = 500;
 /// Runs at once; each has a machine of its own.
 const THREADS: usize = 2;
 
-/// Scenario and seed of the n-th run: churn every third time.
+/// Scenario and seed of the n-th run: churn twice in seven.
 fn nth(number: u64) -> (Scenario, u64) {
-    let scenario = match number % 6 {
+    let scenario = match number % 7 {
         0 | 3 => Scenario::Churn,
         1 => Scenario::Fencing,
         2 => Scenario::Counter,
         4 => Scenario::Increment,
+        5 => Scenario::Following,
         _ => Scenario::Retry,
     };
     (scenario, 1_000 + number)
@@ -83,6 +84,7 @@ fn check_coverage(tally: &Tally) {
     ] {
         assert!(tally.errors(kind) > 0, "nobody saw the error {kind}");
     }
+    assert!(tally.follows > 500, "hardly any read of a follower");
     assert!(tally.retries > 0 && tally.rereads > 0 && tally.opens > SEEDS, "no retries, rereads or reopens");
     assert!(tally.acked * 4 > tally.writes, "hardly any write is acknowledged, so hardly anything is tested");
 }

@@ -135,8 +135,8 @@ fn a_condition_that_cannot_be_is_invalid() {
         let error = writer.shard.put_if(world.rows.put(1, &[1]), ahead).await.unwrap_err();
         assert!(matches!(error, ShardError::Invalid { .. }), "{error}");
         assert_eq!(writer.shard.stats().counters.puts, 0);
-        let peeked = world.peek().await;
-        assert_eq!(peeked.unchanged(), None, "its numbers mean nothing to a writer");
+        let read = world.look().await;
+        assert_eq!(read.unchanged(), None, "its numbers mean nothing to a writer");
     });
     let keyless = World::with_key(7, KeyShape::None);
     keyless.run(async {

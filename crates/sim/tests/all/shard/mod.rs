@@ -5,6 +5,7 @@ mod conditions;
 mod corrupt;
 mod fence;
 mod flush;
+mod follow;
 mod indexes;
 mod memory;
 mod publish;

@@ -10,10 +10,9 @@ use headwater_engine::index::MemIndexFactory;
 use headwater_engine::manifest::create_shard;
 use headwater_engine::plants::Plants;
 use headwater_engine::settings::ShardSettings;
-use headwater_engine::shard::peek;
 use headwater_engine::snapshot::ReadLevel;
 use headwater_engine::table::TableIo;
-use headwater_engine::{Shard, ShardError, ShardParts, ShardSnapshot};
+use headwater_engine::{Follower, Shard, ShardError, ShardParts, ShardSnapshot};
 use headwater_format::coord::{ShardId, WalPosition};
 use headwater_format::path;
 use headwater_format::shard_manifest::ShardManifest;
@@ -116,9 +115,10 @@ impl World {
     }
 
     /// The shard as a process without a claim sees it.
-    pub async fn peek(&self) -> ShardSnapshot {
-        let (_, parts) = self.parts(&self.machine.process("peeker"));
-        peek(self.shard, parts, ShardSettings::default()).await.unwrap().unwrap()
+    pub async fn look(&self) -> ShardSnapshot {
+        let (_, parts) = self.parts(&self.machine.process("reader"));
+        let follower = Follower::open(self.shard, parts, ShardSettings::default()).unwrap();
+        follower.refresh().await.unwrap().unwrap()
     }
 
     pub fn gate_puts(&self, kind: ObjectKind) -> headwater_sim::fault::Gate {
@@ -169,24 +169,29 @@ impl Writer {
     /// Keys and writers of every live row of memtables and SSTables, newest per key.
     pub async fn live_everywhere(&self, rows: &Rows) -> BTreeMap<u32, u64> {
         let snapshot = self.shard.snapshot(ReadLevel::Durable).await.unwrap();
-        let mut newest = BTreeMap::new();
-        for sstable in snapshot.sstables().unwrap() {
-            let reader = self.table.open_sstable(self.shard.id(), sstable).await.unwrap();
-            for batch in reader.scan().await.unwrap() {
-                for row in rows.read(&batch).unwrap() {
-                    newest.insert(row.key, row.written.map(|written| written.op));
-                }
-            }
-        }
-        for memtable in snapshot.memtables().unwrap() {
-            for batch in memtable.visible(snapshot.seq()).unwrap() {
-                for row in rows.read(&batch).unwrap() {
-                    newest.insert(row.key, row.written.map(|written| written.op));
-                }
-            }
-        }
-        newest.into_iter().filter_map(|(key, op)| op.map(|op| (key, op))).collect()
+        live_of(rows, &self.table, &snapshot).await
     }
+}
+
+/// Keys and writers of every live row of a snapshot's memtables and SSTables, newest per key.
+pub async fn live_of(rows: &Rows, table: &ModelTables, snapshot: &ShardSnapshot) -> BTreeMap<u32, u64> {
+    let mut newest = BTreeMap::new();
+    for sstable in snapshot.sstables().unwrap() {
+        let reader = table.open_sstable(snapshot.shard(), sstable).await.unwrap();
+        for batch in reader.scan().await.unwrap() {
+            for row in rows.read(&batch).unwrap() {
+                newest.insert(row.key, row.written.map(|written| written.op));
+            }
+        }
+    }
+    for memtable in snapshot.memtables().unwrap() {
+        for batch in memtable.visible(snapshot.seq()).unwrap() {
+            for row in rows.read(&batch).unwrap() {
+                newest.insert(row.key, row.written.map(|written| written.op));
+            }
+        }
+    }
+    newest.into_iter().filter_map(|(key, op)| op.map(|op| (key, op))).collect()
 }
 
 /// Settings with a memtable of at most `rows` rows.

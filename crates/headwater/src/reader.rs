@@ -1,0 +1,123 @@
+//! A table that is only read.
+//!
+//! Owns: [`Reader`] and [`ReadOptions`]. Claims nothing and writes nothing: it follows what writers elsewhere
+//! do, as often as it is told to. Does not own: how a snapshot is taken and read (`reading`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use headwater_engine::snapshot::ReadLevel;
+use headwater_format::key::KeySchema;
+use headwater_query::{GetRequest, QueryError, ReadSnapshot, ScanRequest, SendableRecordBatchStream};
+use headwater_store::MeterSnapshot;
+
+use crate::error::Error;
+use crate::options::OpenOptions;
+use crate::reading::Reading;
+use crate::shards::Common;
+use crate::table::open_common;
+
+/// How a table is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// How old what is read may be: storage is asked for news only when it was last asked longer ago. Zero:
+    /// before each read.
+    pub poll: Duration,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self { poll: Duration::from_secs(1) }
+    }
+}
+
+/// A table open for reading. Many tasks may use it at once; they share what is read.
+///
+/// Every row acknowledged anywhere is seen within the poll interval, and at once by [`Reader::strong`]. What
+/// its reads show never goes back in time (P6).
+#[derive(Debug)]
+pub struct Reader {
+    common: Arc<Common>,
+    reading: Reading,
+    poll: Duration,
+}
+
+impl Reader {
+    /// Opens a table whose write tier was initialised, here or elsewhere. The memory budget of `options`
+    /// bounds the rows kept that writers have not flushed, and the keys kept of SSTables and base.
+    ///
+    /// # Errors
+    /// As [`Table::open`](crate::Table::open).
+    pub async fn open(uri: &str, options: OpenOptions, read: ReadOptions) -> Result<Self, Error> {
+        let common = open_common(uri, options).await?;
+        Ok(Self { reading: Reading::new(Arc::clone(&common), None), common, poll: read.poll })
+    }
+
+    /// Address the table was opened at.
+    pub fn uri(&self) -> &str {
+        self.common.lance.uri()
+    }
+
+    /// The schema of the rows.
+    pub fn schema(&self) -> SchemaRef {
+        self.common.lance.schema()
+    }
+
+    /// The key; none on an append-only table.
+    pub fn key(&self) -> Option<&KeySchema> {
+        self.common.lance.key()
+    }
+
+    /// One consistent view of the whole table, at most the poll interval old.
+    ///
+    /// # Errors
+    /// [`Error::Shard`] when the WAL of a shard cannot be read, or what its writer has not flushed does not
+    /// fit into memory; [`Error::Table`] when the base cannot be read.
+    pub async fn read(&self) -> Result<ReadSnapshot, Error> {
+        self.reading.read(ReadLevel::Durable, self.poll).await
+    }
+
+    /// As [`Reader::read`], with every row that was acknowledged before this was called.
+    ///
+    /// # Errors
+    /// As [`Reader::read`].
+    pub async fn strong(&self) -> Result<ReadSnapshot, Error> {
+        self.reading.read(ReadLevel::Durable, Duration::ZERO).await
+    }
+
+    /// Streams live rows: see [`ReadSnapshot::scan`]. Waits for the first of them.
+    ///
+    /// # Errors
+    /// As [`Reader::read`] and [`ReadSnapshot::scan`].
+    pub async fn scan(&self, request: &ScanRequest) -> Result<SendableRecordBatchStream, Error> {
+        self.reading.scan(request, self.poll).await
+    }
+
+    /// The live rows of some keys: see [`ReadSnapshot::get`].
+    ///
+    /// # Errors
+    /// As [`Reader::read`] and [`ReadSnapshot::get`].
+    pub async fn get(&self, request: &GetRequest) -> Result<RecordBatch, Error> {
+        self.reading.get(request, self.poll).await
+    }
+
+    /// How many live rows there are, or how many of them a SQL condition keeps.
+    ///
+    /// # Errors
+    /// As [`Reader::read`] and [`ReadSnapshot::count`].
+    pub async fn count(&self, filter: Option<&str>) -> Result<u64, Error> {
+        self.reading.count(filter, self.poll).await
+    }
+
+    /// A read's error, with the table it was about.
+    pub fn read_failed(&self, error: impl Into<QueryError>) -> Error {
+        self.reading.failed(error.into())
+    }
+
+    /// Object-store requests since the table was opened, by class and kind of object.
+    pub fn requests(&self) -> MeterSnapshot {
+        self.common.lance.store().meter().snapshot()
+    }
+}

@@ -1,0 +1,238 @@
+//! Taking snapshots of a table, and reading them until no file is missing.
+//!
+//! Owns: [`Reading`]: the capture rule over base and shards, and that a read whose files vanished before its
+//! first row is made again. Does not own: how a snapshot is read (`headwater-query`), what is kept between
+//! reads (`kept`). A shard this process writes is read from memory; any other is followed on storage without
+//! claiming it, WAL included, so every acknowledged row is there whoever wrote it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, stream};
+use headwater_engine::error::ShardError;
+use headwater_engine::shard::{Follower, Shard, ShardStatus};
+use headwater_engine::snapshot::{ReadLevel, ShardSnapshot};
+use headwater_engine::table::TableError;
+use headwater_format::coord::ShardId;
+use headwater_lance::Sharding;
+use headwater_query::{
+    GetRequest, QueryError, ReadCache, ReadSnapshot, ScanRequest, SendableRecordBatchStream, first_batch,
+};
+
+use crate::error::Error;
+use crate::kept::Kept;
+use crate::retry::Tries;
+use crate::shards::{Common, Shards};
+
+/// Looks at base and shards until they fit together; each may move on while the other is looked at.
+const ATTEMPTS: usize = 10;
+/// Shards of other writers read at once.
+const AT_ONCE: usize = 8;
+
+/// Reads of one table in one process.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    common: Arc<Common>,
+    /// The shards this process writes; none when it only reads.
+    shards: Option<Arc<Shards>>,
+    cache: Arc<ReadCache>,
+    kept: Kept,
+    /// Held by the one who takes a snapshot for all that may share it.
+    sharing: tokio::sync::Mutex<()>,
+}
+
+impl Reading {
+    pub fn new(common: Arc<Common>, shards: Option<Arc<Shards>>) -> Self {
+        let cache = Arc::new(ReadCache::new(&common.budget));
+        let kept = Kept::new(&common.env, &common.budget);
+        Self { common, shards, cache, kept, sharing: tokio::sync::Mutex::default() }
+    }
+
+    /// A snapshot that misses nothing that was acknowledged longer than `max_staleness` ago. One that is that
+    /// young is handed out again.
+    pub async fn read(&self, level: ReadLevel, max_staleness: Duration) -> Result<ReadSnapshot, Error> {
+        if max_staleness.is_zero() {
+            return self.take(level).await;
+        }
+        if let Some(recent) = self.recent(max_staleness) {
+            return Ok(recent);
+        }
+        let _sharing = self.sharing.lock().await;
+        match self.recent(max_staleness) {
+            Some(recent) => Ok(recent),
+            None => self.take(level).await,
+        }
+    }
+
+    fn recent(&self, max_staleness: Duration) -> Option<ReadSnapshot> {
+        let serves = Duration::from_millis(self.common.settings.reads.snapshot_max_age_ms);
+        let since = self.now().checked_sub(max_staleness.min(serves));
+        self.kept.snapshot_since(since.unwrap_or_default())
+    }
+
+    async fn take(&self, level: ReadLevel) -> Result<ReadSnapshot, Error> {
+        let began = self.now();
+        let snapshot = self.capture_fitting(level).await?;
+        if self.shards.is_none() {
+            self.kept.keep(began, &snapshot);
+        }
+        Ok(snapshot)
+    }
+
+    pub async fn scan(
+        &self,
+        request: &ScanRequest,
+        max_staleness: Duration,
+    ) -> Result<SendableRecordBatchStream, Error> {
+        let mut tries = Tries::default();
+        loop {
+            let snapshot = self.read(ReadLevel::Durable, max_staleness).await?;
+            let rows = match snapshot.scan(request).await {
+                Ok(rows) => first_batch(rows).await,
+                Err(error) => Err(error),
+            };
+            match rows {
+                Err(error) if tries.again(snapshot.source_names(), &error) => self.look_anew().await,
+                end => return end.map_err(|error| self.failed(error)),
+            }
+        }
+    }
+
+    pub async fn get(&self, request: &GetRequest, max_staleness: Duration) -> Result<RecordBatch, Error> {
+        let mut tries = Tries::default();
+        loop {
+            let snapshot = self.read(ReadLevel::Durable, max_staleness).await?;
+            match snapshot.get(request).await {
+                Err(error) if tries.again(snapshot.source_names(), &error) => self.look_anew().await,
+                end => return end.map_err(|error| self.failed(error)),
+            }
+        }
+    }
+
+    pub async fn count(&self, filter: Option<&str>, max_staleness: Duration) -> Result<u64, Error> {
+        let mut tries = Tries::default();
+        loop {
+            let snapshot = self.read(ReadLevel::Durable, max_staleness).await?;
+            match snapshot.count(filter).await {
+                Err(error) if tries.again(snapshot.source_names(), &error) => self.look_anew().await,
+                end => return end.map_err(|error| self.failed(error)),
+            }
+        }
+    }
+
+    /// A read's error, with the table it was about.
+    pub fn failed(&self, error: QueryError) -> Error {
+        let uri = self.common.lance.uri();
+        match error {
+            QueryError::Table(source) => Error::table(uri, source),
+            QueryError::Shard { shard, source } => Error::shard(uri, shard, *source),
+            QueryError::OfTable { source, .. } => self.failed(*source),
+            source => Error::read(uri, source),
+        }
+    }
+
+    /// The next snapshot looks at every manifest: a file was missing that the last one named.
+    async fn look_anew(&self) {
+        self.kept.forget_snapshot();
+        for follower in self.kept.followers() {
+            follower.distrust().await;
+        }
+    }
+
+    async fn capture_fitting(&self, level: ReadLevel) -> Result<ReadSnapshot, Error> {
+        let mut renewed = false;
+        for _ in 1..ATTEMPTS {
+            match self.capture(level).await {
+                Err(error) if moved_on(&error) => {}
+                // Followers hold rows of the columns the table had when they began.
+                Err(error) if !renewed && columns_changed(&error) && !self.kept.followers().is_empty() => {
+                    renewed = true;
+                    self.kept.retain(&BTreeSet::new());
+                }
+                end => return end,
+            }
+        }
+        self.capture(level).await
+    }
+
+    /// Shards of others are looked at before the base: what is folded into the base in between is then in
+    /// both, and left out of the shard. Shards of ours after it: nothing of theirs is missing then.
+    async fn capture(&self, level: ReadLevel) -> Result<ReadSnapshot, Error> {
+        let ours = self.serving()?;
+        let others = self.shards_of_others(&ours).await?;
+        self.kept.retain(&others);
+        let others = stream::iter(others).map(|id| self.follow(id)).buffered(AT_ONCE);
+        let others: Vec<Option<ShardSnapshot>> = others.try_collect().await?;
+        let lance = &self.common.lance;
+        let base = lance.pin().await.map_err(|error| Error::table(lance.uri(), error))?;
+        let ours = ours.into_iter().map(|(id, shard)| async move {
+            shard.snapshot(level).await.map_err(|error| Error::shard(lance.uri(), id, error))
+        });
+        let mut shards = try_join_all(ours).await?;
+        shards.extend(others.into_iter().flatten());
+        shards.sort_by_key(ShardSnapshot::shard);
+        let (cache, env) = (self.cache.clone(), self.common.env.clone());
+        ReadSnapshot::new(lance.clone(), base, shards, cache, env).map_err(|error| self.failed(error))
+    }
+
+    /// Shards this process writes. One it lost or that was stopped is read like those of others.
+    fn serving(&self) -> Result<Vec<(ShardId, Arc<Shard>)>, Error> {
+        let Some(shards) = &self.shards else { return Ok(Vec::new()) };
+        shards.check_open()?;
+        let serves = |status| matches!(status, ShardStatus::Serving | ShardStatus::Closing);
+        Ok(shards.open_now().into_iter().filter(|(_, shard)| serves(shard.stats().status)).collect())
+    }
+
+    /// The shards on storage that are not `ours`. Others may make one at any moment, so storage is asked;
+    /// but the only shard of a table that is not sharded has been found to be that when it was claimed, and
+    /// whoever makes a second one all the same is noticed as late as whoever takes ours over.
+    async fn shards_of_others(&self, ours: &[(ShardId, Arc<Shard>)]) -> Result<BTreeSet<ShardId>, Error> {
+        let Common { lance, mem_wal, settings, .. } = &*self.common;
+        let asked = self.now();
+        let settled = mem_wal.sharding == Sharding::Unsharded && !ours.is_empty();
+        let relied_on = Duration::from_millis(settings.reads.epoch_confirm_ms);
+        let since = asked.saturating_sub(relied_on);
+        let known = if settled { self.kept.listed_since(since) } else { None };
+        let mut shards = match known {
+            Some(known) => known,
+            None => {
+                let listed = lance.shard_ids().await.map_err(|error| Error::table(lance.uri(), error))?;
+                self.kept.list(asked, listed.clone());
+                listed
+            }
+        };
+        shards.retain(|id| !ours.iter().any(|(own, _)| own == id));
+        Ok(shards)
+    }
+
+    async fn follow(&self, id: ShardId) -> Result<Option<ShardSnapshot>, Error> {
+        let failed = |error| Error::shard(self.common.lance.uri(), id, error);
+        let open = || Follower::open(id, self.common.parts(), self.common.settings.clone());
+        let follower = self.kept.follower(id, open).map_err(failed)?;
+        follower.refresh().await.map_err(failed)
+    }
+
+    fn now(&self) -> Duration {
+        self.common.env.now()
+    }
+}
+
+/// Whether base or shard moved on while they were looked at: another look fits them together. A shard that
+/// stopped in between is read from storage then, as those of others are.
+fn moved_on(error: &Error) -> bool {
+    match error {
+        Error::Read { source, .. } => matches!(**source, QueryError::Gap { .. }),
+        Error::Shard { source, .. } => matches!(
+            source,
+            ShardError::Fenced { .. } | ShardError::Poisoned { .. } | ShardError::Closed { .. }
+        ),
+        _ => false,
+    }
+}
+
+fn columns_changed(error: &Error) -> bool {
+    matches!(error, Error::Table { source, .. } if matches!(**source, TableError::SchemaChanged { .. }))
+}
