@@ -9,6 +9,8 @@ use arrow_schema::{Schema, SchemaRef};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, displayable};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
 use crate::error::QueryError;
 use crate::exec::{Asked, BaseSource, ConcatExec, MemtableSource, Source, SourceExec, SsTableSource};
@@ -50,20 +52,29 @@ impl ReadSnapshot {
         Ok(displayable(plan.as_ref()).indent(false).to_string())
     }
 
-    /// One partition: sources one after the other, oldest first.
-    async fn scan_plan(&self, request: &ScanRequest) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
-        let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
-        let (offset, limit) = (count(request.offset), request.limit.map(count));
-        let output = self.output(request.columns.as_deref())?;
-        let filter = request.filter.as_deref().map(|text| Filter::parse(text, self.schema())).transpose()?;
-        let filter = filter.map(|filter| Arc::new(filter.naming_keys(self.base().key.as_ref())));
-        let enough = limit.map(|limit| limit.saturating_add(offset));
-        let asked = Asked { output: Arc::clone(&output), filter, limit: enough, table: None };
-        let all = Arc::new(ConcatExec::new(self.sources(&asked).await?, output));
-        if offset == 0 && limit.is_none() {
-            return Ok(all);
-        }
-        Ok(Arc::new(GlobalLimitExec::new(all, offset, limit)))
+    /// One partition: sources one after the other, oldest first. Boxed: the types of SQL trees are so deep
+    /// that whoever spawns a read would have to raise the compiler's recursion limit.
+    fn scan_plan<'a>(
+        &'a self,
+        request: &'a ScanRequest,
+    ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>, QueryError>> {
+        let plan = async move {
+            let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
+            let (offset, limit) = (count(request.offset), request.limit.map(count));
+            let output = self.output(request.columns.as_deref())?;
+            let filter =
+                request.filter.as_deref().map(|text| Filter::parse(text, self.schema())).transpose()?;
+            let filter = filter.map(|filter| Arc::new(filter.naming_keys(self.base().key.as_ref())));
+            let enough = limit.map(|limit| limit.saturating_add(offset));
+            let asked = Asked { output: Arc::clone(&output), filter, limit: enough, table: None };
+            let all: Arc<dyn ExecutionPlan> = Arc::new(ConcatExec::new(self.sources(&asked).await?, output));
+            if offset == 0 && limit.is_none() {
+                return Ok(all);
+            }
+            let limited: Arc<dyn ExecutionPlan> = Arc::new(GlobalLimitExec::new(all, offset, limit));
+            Ok(limited)
+        };
+        plan.boxed()
     }
 
     /// The columns asked for.

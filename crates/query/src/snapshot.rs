@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
+use futures::FutureExt;
 use futures::future::try_join_all;
 use headwater_engine::memtable::MemtableView;
 use headwater_engine::snapshot::{ShardSnapshot, Unchanged};
@@ -126,7 +127,9 @@ impl ReadSnapshot {
 
     /// What of each source newer rows hide. Found out once per snapshot.
     pub(crate) async fn masks(&self) -> Result<&Arc<Masks>, QueryError> {
-        let found = self.inner.masks.get_or_try_init(|| Masks::of(self)).await;
+        // Boxed: the types of Lance's scanners are so deep that whoever spawns a read would have to raise the
+        // compiler's recursion limit.
+        let found = self.inner.masks.get_or_try_init(|| Masks::of(self).boxed()).await;
         match found {
             Ok(masks) => Ok(masks),
             Err(error) => Err(self.explained(error).await),

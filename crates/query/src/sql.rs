@@ -4,6 +4,7 @@
 //! Does not own: SQL itself (DataFusion plans and runs it), or what a table gives (`provider`). No panic of
 //! planning or running reaches the caller (P14), and what nests too deep is refused before it is planned.
 
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ use crate::depth::check_depth;
 use crate::error::QueryError;
 use crate::snapshot::ReadSnapshot;
 
+/// Stack for planning: several times what the deepest query that is not refused takes.
+const PLANNING_STACK_BYTES: usize = 64 << 20;
 /// Bytes a sort sets aside for merging what it wrote to files, where there are enough.
 const MERGE_BYTES: usize = 10 << 20;
 
@@ -195,9 +198,14 @@ fn planning(error: DataFusionError) -> QueryError {
     }
 }
 
-/// Waits for a plan; a panic of the planner is an error.
-async fn planned<T>(plan: impl Future<Output = Result<T, QueryError>>) -> Result<T, QueryError> {
-    match AssertUnwindSafe(plan).catch_unwind().await {
+/// Waits for a plan; a panic of the planner is an error. Parsers and planners walk by recursion, with frames
+/// that a thread of the caller's has no room for in an unoptimised build, so they get a stack of their own.
+async fn planned<T>(plan: impl Future<Output = Result<T, QueryError>> + Send) -> Result<T, QueryError> {
+    let mut plan = Box::pin(AssertUnwindSafe(plan).catch_unwind());
+    let planned = poll_fn(move |context| {
+        stacker::maybe_grow(PLANNING_STACK_BYTES, PLANNING_STACK_BYTES, || plan.as_mut().poll(context))
+    });
+    match planned.await {
         Ok(plan) => plan,
         Err(_panic) => Err(sql("it cannot be planned: write it in another way")),
     }

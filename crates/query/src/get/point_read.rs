@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use futures::FutureExt;
 use futures::future::{try_join, try_join_all};
 use headwater_engine::ingest::batch_keys;
 use headwater_engine::memtable::BatchKeys;
@@ -33,7 +34,8 @@ impl ReadSnapshot {
     /// [`QueryError::Keys`] when the table has no key, or the columns are not those of its key;
     /// [`QueryError::Column`]; otherwise as [`ReadSnapshot::scan`].
     pub async fn get(&self, request: &GetRequest) -> Result<RecordBatch, QueryError> {
-        match self.look_up(request).await {
+        // Boxed, as the masks of a snapshot are: deep types.
+        match self.look_up(request).boxed().await {
             Ok(rows) => Ok(rows),
             Err(error) => Err(self.explained(error).await),
         }

@@ -266,7 +266,13 @@ impl<'a> CatchUp<'a> {
             if waited >= Duration::from_millis(limit) {
                 let (used, limit) = (budget.used(), budget.limit());
                 let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
-                return Err(ShardError::Backpressure { shard: self.source.shard, used, limit, waited_ms });
+                return Err(ShardError::Backpressure {
+                    shard: self.source.shard,
+                    what: "bytes",
+                    used,
+                    limit,
+                    waited_ms,
+                });
             }
             budget.press();
             let below = std::pin::pin!(budget.below());

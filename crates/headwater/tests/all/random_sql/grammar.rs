@@ -211,7 +211,8 @@ impl Grammar {
             1 => format!("{left} + {} {compare} {}", self.pick(&NUMBERS), self.chance.random_range(0..20)),
             2 => format!("{left} % 3 {compare} {}", self.chance.random_range(0..3)),
             3 => format!("{left} {compare} {}.5", self.chance.random_range(0..9)),
-            4 => format!("{left} IS DISTINCT FROM {}", self.chance.random_range(0..9)),
+            // Without parentheses an AND behind it would be part of its right side.
+            4 => format!("({left} IS DISTINCT FROM {})", self.chance.random_range(0..9)),
             _ => format!("{left} {compare} {}", self.chance.random_range(-3..20)),
         }
     }
@@ -259,7 +260,7 @@ impl Grammar {
             0 => "CAST(n AS VARCHAR) = '12'".to_owned(),
             1 => format!("CAST(small AS BIGINT) > {}", self.chance.random_range(0..4)),
             2 => "TRY_CAST(name AS BIGINT) > 0".to_owned(),
-            3 => "CASE WHEN n > 5 THEN flag ELSE small = 1 END".to_owned(),
+            3 => "CASE WHEN n > 5 THEN 1 ELSE small END = 1".to_owned(),
             _ => "coalesce(n, small, 0) > 4".to_owned(),
         }
     }
