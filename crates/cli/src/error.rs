@@ -14,7 +14,7 @@ pub enum Failure {
     /// Arguments that cannot be meant.
     Usage(String),
     /// The library refused.
-    Table(Error),
+    Table(Box<Error>),
     /// An input file is at fault.
     Input(InputError),
     /// A write failed; `rows` says which.
@@ -22,7 +22,7 @@ pub enum Failure {
         /// File and rows, for people.
         rows: String,
         /// What the library said.
-        source: Error,
+        source: Box<Error>,
     },
     /// A file that is no input could not be read or written.
     Io {
@@ -63,7 +63,8 @@ impl Failure {
     /// What the process ends with.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Table(Error::StorageOption { .. }) => 2,
+            Self::Usage(_) => 2,
+            Self::Table(error) if matches!(**error, Error::StorageOption { .. }) => 2,
             Self::Stopped(signal) => signal.exit_code(),
             Self::After { failure, .. } => failure.exit_code(),
             _ => 1,
@@ -110,7 +111,7 @@ impl std::error::Error for Failure {}
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::Table(error)
+        Self::Table(Box::new(error))
     }
 }
 
@@ -132,7 +133,7 @@ mod tests {
     fn write_failed(source: impl Fn(ShardId) -> ShardError) -> Failure {
         let shard: ShardId = SHARD.parse().unwrap();
         let source = Error::Shard { table: "t.lance".to_owned(), shard, source: source(shard) };
-        Failure::Write { rows: "rows.ndjson, rows 1 to 10".to_owned(), source }
+        Failure::Write { rows: "rows.ndjson, rows 1 to 10".to_owned(), source: Box::new(source) }
     }
 
     #[test]

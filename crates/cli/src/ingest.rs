@@ -243,7 +243,8 @@ impl<'a> Ingest<'a> {
             }
             // Rows of a failed write come before those of whatever ended the reading.
             Some(source) if before_failure => {
-                self.failure = Some(Failure::Write { rows: write.place, source })
+                let source = Box::new(source);
+                self.failure = Some(Failure::Write { rows: write.place, source });
             }
             _ => {}
         }

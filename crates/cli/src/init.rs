@@ -125,7 +125,7 @@ fn missing(args: &InitArgs, error: Error) -> Failure {
                 args.table
             ))
         }
-        _ => Failure::Table(error),
+        _ => Failure::Table(Box::new(error)),
     }
 }
 

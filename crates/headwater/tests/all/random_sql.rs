@@ -110,7 +110,7 @@ async fn ask(layout: Layout) {
     let tiers = Tiers::build(layout, seed).await;
     let other = Tiers::build(Layout::BaseSsTablesMemtable, seed + 1).await;
     let by_writer = tiers.table.read(ReadLevel::Durable).await.unwrap();
-    let reader = Table::open(&tiers.table.uri().to_owned(), options()).await.unwrap();
+    let reader = Table::open(tiers.table.uri(), options()).await.unwrap();
     let by_reader = reader.read(ReadLevel::Durable).await.unwrap();
     let second = other.table.read(ReadLevel::Durable).await.unwrap();
     for (who, snapshot) in [("writer", &by_writer), ("reader", &by_reader)] {
