@@ -152,7 +152,7 @@ impl Grammar {
 
     fn selected(&mut self) -> String {
         if self.chance.random_bool(0.15) {
-            return self.pick(&["*", "meta, *", "t.*"]).to_owned();
+            return self.pick(&["*", "t.*"]).to_owned();
         }
         let count = self.chance.random_range(1..4);
         let expressions = (0..count).map(|place| {
