@@ -130,9 +130,10 @@ impl WalCompression {
 
 impl From<WalCompression> for headwater_format::wal_entry::Compression {
     fn from(compression: WalCompression) -> Self {
-        match compression.resolved(false) {
+        match compression {
             WalCompression::None => Self::None,
             WalCompression::Lz4 => Self::Lz4,
+            // Whoever knows that the table is on local disk has resolved it.
             WalCompression::Zstd | WalCompression::Auto => Self::Zstd,
         }
     }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use headwater_engine::ShardError;
 use headwater_engine::settings::ShardSettings;
 use headwater_engine::snapshot::ReadLevel;
+use headwater_engine::{ShardError, Ticket};
 use headwater_format::wal_entry::WalBody;
 use headwater_sim::fault::ObjectKind;
 use headwater_sim::rows::{KeyShape, Rows};
 
-use super::world::{World, ops, rows_limit};
+use super::world::{World, Writer, ops, rows_limit};
 
 #[test]
 fn a_put_is_acknowledged_only_after_its_own_wal_object_lance_6368_p1() {
@@ -75,16 +75,22 @@ fn a_linger_gathers_puts_that_come_one_after_another() {
     });
 }
 
+/// Two puts: the first alone in a PUT that takes 40 ms and ends now, the second waiting for it.
+async fn one_on_its_way_and_one_behind_it(world: &World, writer: &Writer) -> [Ticket; 2] {
+    let gate = world.gate_puts(ObjectKind::Wal);
+    let first = writer.shard.put_nowait(world.rows.put(1, &[1])).await.unwrap();
+    let second = writer.shard.put_nowait(world.rows.put(2, &[2])).await.unwrap();
+    world.pass(Duration::from_millis(40)).await;
+    gate.release();
+    [first, second]
+}
+
 #[test]
 fn clients_answered_by_a_slow_put_share_the_next_one_with_those_that_waited() {
     let world = World::new(3);
     world.run(async {
-        let writer = world.open_with("a", ShardSettings::default(), |_| {}).await.unwrap();
-        let gate = world.gate_puts(ObjectKind::Wal);
-        let first = writer.shard.put_nowait(world.rows.put(1, &[1])).await.unwrap();
-        let second = writer.shard.put_nowait(world.rows.put(2, &[2])).await.unwrap();
-        world.pass(Duration::from_millis(40)).await;
-        gate.release();
+        let writer = world.open("a").await.unwrap();
+        let [first, second] = one_on_its_way_and_one_behind_it(&world, &writer).await;
         assert_eq!(first.await.unwrap().position.get(), 1);
         let again = writer.shard.put_nowait(world.rows.put(3, &[1])).await.unwrap();
         assert_eq!(again.await.unwrap().position, second.await.unwrap().position);
@@ -98,12 +104,8 @@ fn clients_answered_by_a_slow_put_share_the_next_one_with_those_that_waited() {
 fn a_put_waits_for_company_no_longer_than_a_part_of_the_put_before() {
     let world = World::new(3);
     world.run(async {
-        let writer = world.open_with("a", ShardSettings::default(), |_| {}).await.unwrap();
-        let gate = world.gate_puts(ObjectKind::Wal);
-        let first = writer.shard.put_nowait(world.rows.put(1, &[1])).await.unwrap();
-        let second = writer.shard.put_nowait(world.rows.put(2, &[2])).await.unwrap();
-        world.pass(Duration::from_millis(40)).await;
-        gate.release();
+        let writer = world.open("a").await.unwrap();
+        let [first, second] = one_on_its_way_and_one_behind_it(&world, &writer).await;
         first.await.unwrap();
         // The client of the first put does not come back.
         let asked = world.machine.env().now();
