@@ -32,7 +32,7 @@ pub fn key_of(table: &Table, instead: &str) -> Result<SchemaRef, Failure> {
         let reason = format!("the table has no key (it is append-only): {instead}");
         return Err(table.read_failed(QueryError::Keys { reason }).into());
     };
-    Ok(key.schema())
+    Ok(key.schema().clone())
 }
 
 /// The keys of `file`, where there is one, else those of `arguments`.

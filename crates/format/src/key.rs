@@ -31,6 +31,8 @@ use values::KeyValues;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySchema {
     columns: Vec<KeyColumn>,
+    /// That of the key columns alone.
+    schema: SchemaRef,
 }
 
 /// One column of a key.
@@ -208,7 +210,9 @@ impl KeySchema {
         marked.sort_by_key(|(place, _)| *place);
         check_places(&marked)?;
         let columns: Vec<KeyColumn> = marked.into_iter().map(|(_, column)| column).collect();
-        Ok((!columns.is_empty()).then_some(Self { columns }))
+        let field = |column: &KeyColumn| Field::new(&column.name, column.data_type.clone(), false);
+        let schema = SchemaRef::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
+        Ok((!columns.is_empty()).then_some(Self { columns, schema }))
     }
 
     /// The key columns in key order; never empty.
@@ -225,9 +229,8 @@ impl KeySchema {
     }
 
     /// Schema of a batch of keys alone: the key columns in key order, not null, without metadata.
-    pub fn schema(&self) -> SchemaRef {
-        let field = |column: &KeyColumn| Field::new(&column.name, column.data_type.clone(), false);
-        SchemaRef::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
 
     /// The key columns of `batch`, found by name, in key order and nothing else. Shares the buffers.
@@ -238,7 +241,7 @@ impl KeySchema {
         let arrays = self.arrays(batch)?.into_iter().map(ArrayRef::clone).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         // Types and nulls were checked above, so nothing is left for Arrow to refuse.
-        RecordBatch::try_new_with_options(self.schema(), arrays, &options)
+        RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), arrays, &options)
             .map_err(|error| KeyError::Refused { reason: error.to_string() })
     }
 

@@ -125,7 +125,7 @@ async fn sample(dataset: &Dataset, key: &KeySchema) -> lance_core::Result<Record
     scanner.project(&columns)?.limit(Some(SAMPLE_ROWS), None)?;
     let stream = scanner.try_into_stream().await?;
     let batches: Vec<RecordBatch> = stream.try_collect().await?;
-    Ok(concat_batches(&key.schema(), &batches)?)
+    Ok(concat_batches(key.schema(), &batches)?)
 }
 
 /// Distinct values in the sample, then how many values the type has.

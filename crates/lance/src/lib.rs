@@ -34,7 +34,7 @@ pub use indexes::{IndexInfo, IndexKind};
 pub use mem_wal::{INCARNATION, MemWal};
 pub use sharding::{ShardValue, Sharding};
 pub use shards::ShardInfo;
-pub use sstable::{SsTableFiles, retype_batch};
+pub use sstable::{SsTableFiles, retype_batch, retype_row};
 pub use storage_options::{storage_option_names, takes_storage_option};
 pub use table::{BaseVersion, Connection, LanceTable, TableOptions};
 pub use verify::{BaseCheck, FileFinding, KeyIndexCoverage, SsTableCheck, SsTableContext};

@@ -33,7 +33,7 @@ pub(crate) fn named_keys(condition: &Expr, key: &KeySchema) -> Option<RecordBatc
         arrays.push(array(all.take(keys).cloned(), column)?);
     }
     let options = RecordBatchOptions::new().with_row_count(Some(keys));
-    RecordBatch::try_new_with_options(key.schema(), arrays, &options).ok()
+    RecordBatch::try_new_with_options(key.schema().clone(), arrays, &options).ok()
 }
 
 fn array(values: impl Iterator<Item = ScalarValue>, column: &KeyColumn) -> Option<ArrayRef> {

@@ -22,7 +22,22 @@ use crate::memtable::{BatchKeys, ByteKeys, IntKeys};
 /// # Errors
 /// [`InvalidInput`] when a key column is missing, of another type, or null.
 pub fn batch_keys(key: &KeySchema, batch: &RecordBatch) -> Result<BatchKeys, InvalidInput> {
+    if let Some(column) = key.single()
+        && let Some(keys) = single(values(&column.name, batch)?)
+    {
+        return Ok(keys);
+    }
     extract(key, batch).map(|(keys, _)| keys)
+}
+
+/// A key column of `batch`, without a null.
+fn values<'a>(column: &str, batch: &'a RecordBatch) -> Result<&'a ArrayRef, InvalidInput> {
+    let array = batch.column_by_name(column);
+    let array = array.ok_or_else(|| KeyError::Missing { column: column.to_owned() })?;
+    match nulls::first_null(array) {
+        Some(row) => Err(InvalidInput::NullKey { column: column.to_owned(), row }),
+        None => Ok(array),
+    }
 }
 
 /// The values that the key column at `place` has in `keys`, which are of a table with this key. `None` when
@@ -41,11 +56,7 @@ pub(super) fn extract(key: &KeySchema, batch: &RecordBatch) -> Result<(BatchKeys
     let mut bytes = 0;
     let mut columns = Vec::with_capacity(key.columns().len());
     for column in key.columns() {
-        let name = &column.name;
-        let array = batch.column_by_name(name).ok_or_else(|| KeyError::Missing { column: name.clone() })?;
-        if let Some(row) = nulls::first_null(array) {
-            return Err(InvalidInput::NullKey { column: name.clone(), row });
-        }
+        let array = values(&column.name, batch)?;
         bytes += compact::value_bytes(array);
         columns.push(array);
     }

@@ -27,4 +27,4 @@ pub use active::Memtable;
 pub use frozen::FrozenMemtable;
 pub use keys::{BatchKeys, ByteKeys, IntKeys};
 pub use shared::IndexState;
-pub use view::MemtableView;
+pub use view::{MemtableView, Place};

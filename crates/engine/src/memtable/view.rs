@@ -33,6 +33,17 @@ pub struct MemtableView {
     pub(super) lookup: Arc<RwLock<Lookup>>,
 }
 
+/// Where a row of a view is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// Rows in the storage schema, this one among them.
+    pub batch: &'a RecordBatch,
+    /// Which of them it is.
+    pub row: usize,
+    /// Whether it is a delete.
+    pub tombstone: bool,
+}
+
 impl MemtableView {
     /// The memtable's generation.
     pub fn generation(&self) -> Generation {
@@ -154,11 +165,17 @@ impl MemtableView {
         rows.retain(|row| lookup.newest(keys, *row).is_none());
     }
 
+    /// Where the row at `offset` is; none when it is not in the view.
+    pub fn place(&self, offset: RowOffset) -> Option<Place<'_>> {
+        let chunk = self.chunks.holding(offset.get())?;
+        let row = (offset.get() - chunk.first) as usize;
+        let deletes = || chunk.tombstone_column().is_some_and(|marks| marks.value(row));
+        Some(Place { batch: &chunk.batch, row, tombstone: chunk.tombstones > 0 && deletes() })
+    }
+
     /// Whether the row at `offset` is a delete.
     pub fn is_tombstone(&self, offset: RowOffset) -> bool {
-        let Some(chunk) = self.chunks.holding(offset.get()) else { return false };
-        let row = (offset.get() - chunk.first) as usize;
-        chunk.tombstones > 0 && chunk.tombstone_column().is_some_and(|marks| marks.value(row))
+        self.place(offset).is_some_and(|place| place.tombstone)
     }
 
     /// The rows at `offsets`, in that order, in the storage schema. A single row is not copied.
@@ -169,10 +186,9 @@ impl MemtableView {
         let beyond = |offset: &RowOffset| {
             Violation::new("P13", format!("row {offset} is not in generation {}", self.generation()))
         };
-        let row = |offset: &RowOffset, chunk: &Chunk| (offset.get() - chunk.first) as usize;
         if let [offset] = offsets {
-            let chunk = self.chunks.holding(offset.get()).ok_or_else(|| beyond(offset))?;
-            return Ok(chunk.batch.slice(row(offset, chunk), 1));
+            let place = self.place(*offset).ok_or_else(|| beyond(offset))?;
+            return Ok(place.batch.slice(place.row, 1));
         }
         let (mut batches, mut numbers, mut places) = (Vec::new(), BTreeMap::new(), Vec::new());
         for offset in offsets {
@@ -181,7 +197,7 @@ impl MemtableView {
                 batches.push(&chunk.batch);
                 batches.len() - 1
             });
-            places.push((number, row(offset, chunk)));
+            places.push((number, (offset.get() - chunk.first) as usize));
         }
         if places.is_empty() {
             return Ok(RecordBatch::new_empty(Arc::clone(&self.shared.schema)));

@@ -110,7 +110,7 @@ fn two_columns() -> (KeySchema, RecordBatch) {
 fn a_projection_has_the_key_alone_in_key_order() {
     let (key, batch) = two_columns();
     let projected = key.project(&batch).unwrap();
-    assert_eq!(projected.schema(), key.schema());
+    assert_eq!(projected.schema(), *key.schema());
     assert_eq!(projected.column(0), batch.column(2));
     assert_eq!(projected.column(1), batch.column(0));
     assert_eq!(key.project(&projected).unwrap(), projected, "columns are found by name");

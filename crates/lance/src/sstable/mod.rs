@@ -27,7 +27,7 @@ pub(crate) use attempts::FailedAttempts;
 pub(crate) use cache::ReaderCache;
 pub(crate) use layout::{BLOOM_NAME, Layout};
 pub use reader::SsTableFiles;
-pub use retype::retype_batch;
+pub use retype::{retype_batch, retype_row};
 
 pub(crate) use reader::{OpenFiles, column_difference};
 pub(crate) use write::{Target, write};

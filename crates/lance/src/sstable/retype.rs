@@ -17,17 +17,35 @@ use arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef};
 /// # Errors
 /// When a column is missing or its values are of another type.
 pub fn retype_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-    let columns = schema
-        .fields()
-        .iter()
-        .map(|field| {
-            let column = batch.column_by_name(field.name());
-            let column =
-                column.ok_or_else(|| ArrowError::SchemaError(format!("no column {}", field.name())))?;
-            retype(column, field.data_type())
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    retyped(batch, schema, batch.num_rows(), Arc::clone)
+}
+
+/// As [`retype_batch`], of the one row at `row`. Nothing is copied.
+///
+/// # Errors
+/// As [`retype_batch`].
+pub fn retype_row(batch: &RecordBatch, row: usize, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    retyped(batch, schema, 1, |column| column.slice(row, 1))
+}
+
+fn retyped(
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+    rows: usize,
+    part: impl Fn(&ArrayRef) -> ArrayRef,
+) -> Result<RecordBatch, ArrowError> {
+    let given = batch.schema_ref().fields();
+    let mut columns = Vec::with_capacity(schema.fields().len());
+    for (place, field) in schema.fields().iter().enumerate() {
+        // Mostly it is where it is in the table.
+        let column = match given.get(place) {
+            Some(same) if same.name() == field.name() => batch.columns().get(place),
+            _ => batch.column_by_name(field.name()),
+        };
+        let column = column.ok_or_else(|| ArrowError::SchemaError(format!("no column {}", field.name())))?;
+        columns.push(retype(&part(column), field.data_type())?);
+    }
+    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
 }
 

@@ -39,6 +39,12 @@ impl Found {
             let rows = RecordBatch::try_new_with_options(Arc::clone(schema), Vec::new(), &options);
             return rows.map_err(QueryError::execution);
         }
+        if let [batch] = self.batches.as_slice()
+            && self.rows.len() == batch.num_rows()
+            && self.rows.iter().zip(0..).all(|((_, _, row), place)| *row == place)
+        {
+            return Ok(batch.clone());
+        }
         let batches: Vec<&RecordBatch> = self.batches.iter().collect();
         let places: Vec<_> = self.rows.iter().map(|(_, batch, row)| (*batch, *row)).collect();
         interleave_record_batch(&batches, &places).map_err(QueryError::execution)

@@ -1,8 +1,10 @@
 //! How a get goes through the sources.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use futures::FutureExt;
 use futures::future::{try_join, try_join_all};
 use headwater_engine::ingest::batch_keys;
@@ -10,11 +12,11 @@ use headwater_engine::memtable::BatchKeys;
 use headwater_format::coord::RowOffset;
 use headwater_format::key::KeySchema;
 use headwater_format::shard_manifest::SsTable;
-use headwater_lance::SsTableFiles;
+use headwater_lance::{SsTableFiles, retype_row};
 
 use super::found::Found;
 use super::request::{GetRequest, in_key_types, keys_error};
-use super::sources::{InSsTable, by_sidecar, from_base, from_memtable};
+use super::sources::{InSsTable, by_sidecar, from_base, from_memtable, retype_failed};
 use crate::error::QueryError;
 use crate::snapshot::{ReadSnapshot, ShardSources};
 
@@ -22,8 +24,10 @@ use crate::snapshot::{ReadSnapshot, ShardSources};
 struct Wanted<'a> {
     key: &'a KeySchema,
     /// In the types of the table.
-    columns: RecordBatch,
+    columns: Cow<'a, RecordBatch>,
     keys: BatchKeys,
+    /// Columns to return.
+    output: SchemaRef,
 }
 
 impl ReadSnapshot {
@@ -34,14 +38,28 @@ impl ReadSnapshot {
     /// [`QueryError::Keys`] when the table has no key, or the columns are not those of its key;
     /// [`QueryError::Column`]; otherwise as [`ReadSnapshot::scan`].
     pub async fn get(&self, request: &GetRequest) -> Result<RecordBatch, QueryError> {
-        // Boxed, as the masks of a snapshot are: deep types.
-        match self.look_up(request).boxed().await {
-            Ok(rows) => Ok(rows),
-            Err(error) => Err(self.explained(error).await),
+        let wanted = self.wanted(request)?;
+        if wanted.keys.len() == 1
+            && let Some(found) = self.one_in_memory(&wanted)?
+        {
+            return Ok(found);
         }
+        let (mut open, mut found) = ((0..wanted.columns.num_rows()).collect(), Found::default());
+        // Memory first: a key is in one shard only, so nothing newer of it can be in a file of another.
+        for shard in self.shards() {
+            self.in_memtables(shard, &wanted, &mut open, &mut found)?;
+        }
+        if !open.is_empty() {
+            // Boxed, as the masks of a snapshot are: deep types; and a get from memory need not carry them.
+            match self.in_files(&wanted, open, &mut found).boxed().await {
+                Ok(()) => {}
+                Err(error) => return Err(self.explained(error).await),
+            }
+        }
+        found.finish(&wanted.output)
     }
 
-    async fn look_up(&self, request: &GetRequest) -> Result<RecordBatch, QueryError> {
+    fn wanted<'a>(&'a self, request: &'a GetRequest) -> Result<Wanted<'a>, QueryError> {
         let output = self.output(request.columns.as_deref())?;
         let Some(key) = &self.base().key else {
             let reason = "the table has no key: its rows are found by a filter only".to_owned();
@@ -49,33 +67,70 @@ impl ReadSnapshot {
         };
         let columns = in_key_types(key, &request.keys)?;
         let keys = batch_keys(key, &columns).map_err(|error| keys_error(&error))?;
-        let wanted = Wanted { key, columns, keys };
-        let mut open: Vec<usize> = (0..wanted.columns.num_rows()).collect();
-        let (mut found, mut in_sstables) = (Found::default(), Vec::new());
+        Ok(Wanted { key, columns, keys, output })
+    }
+
+    /// What memory has of a single key, handed out as it lies there: without the lists that many keys take.
+    fn one_in_memory(&self, wanted: &Wanted<'_>) -> Result<Option<RecordBatch>, QueryError> {
         for shard in self.shards() {
             let (id, at) = (shard.snapshot.shard(), shard.snapshot.seq());
             for view in shard.views(self.base().mem_wal.compacted(id))?.iter().rev() {
-                let rows = from_memtable(view, &wanted.keys, &mut open, at, &output);
-                found.add(rows.map_err(|error| QueryError::shard(id, error))?);
+                let Some(place) = view.find(&wanted.keys, 0, at).and_then(|offset| view.place(offset)) else {
+                    continue;
+                };
+                if place.tombstone {
+                    return Ok(Some(RecordBatch::new_empty(Arc::clone(&wanted.output))));
+                }
+                let row = retype_row(place.batch, place.row, &wanted.output);
+                return row.map(Some).map_err(|error| QueryError::shard(id, retype_failed(&error)));
             }
-            if !open.is_empty() {
-                in_sstables.extend(self.in_sstables(shard, &wanted, &mut open).await?);
-            }
+        }
+        Ok(None)
+    }
+
+    fn in_memtables(
+        &self,
+        shard: &ShardSources,
+        wanted: &Wanted<'_>,
+        open: &mut Vec<usize>,
+        found: &mut Found,
+    ) -> Result<(), QueryError> {
+        let (id, at) = (shard.snapshot.shard(), shard.snapshot.seq());
+        for view in shard.views(self.base().mem_wal.compacted(id))?.iter().rev() {
             if open.is_empty() {
                 break;
             }
+            let rows = from_memtable(view, &wanted.keys, open, at, &wanted.output);
+            found.add(rows.map_err(|error| QueryError::shard(id, error))?);
+        }
+        Ok(())
+    }
+
+    /// What SSTables and base have of the keys of `open`.
+    async fn in_files(
+        &self,
+        wanted: &Wanted<'_>,
+        mut open: Vec<usize>,
+        found: &mut Found,
+    ) -> Result<(), QueryError> {
+        let (output, mut in_sstables) = (&wanted.output, Vec::new());
+        for shard in self.shards() {
+            if open.is_empty() {
+                break;
+            }
+            in_sstables.extend(self.in_sstables(shard, wanted, &mut open).await?);
         }
         let in_base = async {
             if open.is_empty() || self.base().dataset.fragments().is_empty() {
                 return Ok(None);
             }
-            let lookup = self.cache().lookup(self.table(), self.base(), key).await?;
-            from_base(&lookup, &wanted.columns, &wanted.keys, &open, &output).await
+            let lookup = self.cache().lookup(self.table(), self.base(), wanted.key).await?;
+            from_base(&lookup, &wanted.columns, &wanted.keys, &open, output).await
         };
-        let in_sstables = try_join_all(in_sstables.into_iter().map(|rows| rows.read(&output)));
+        let in_sstables = try_join_all(in_sstables.into_iter().map(|rows| rows.read(output)));
         let (in_sstables, in_base) = try_join(in_sstables, in_base).await?;
         in_sstables.into_iter().chain([in_base]).for_each(|rows| found.add(rows));
-        found.finish(&output)
+        Ok(())
     }
 
     /// Where the keys of `open` are in the SSTables of `shard`, newest first.

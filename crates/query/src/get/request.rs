@@ -2,12 +2,13 @@
 //!
 //! Owns: [`GetRequest`], and its keys in the types of the table.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::DataType;
-use headwater_format::key::KeySchema;
+use arrow_schema::{DataType, FieldRef};
+use headwater_format::key::{KeyColumn, KeySchema};
 
 use crate::error::QueryError;
 
@@ -21,33 +22,45 @@ pub struct GetRequest {
 }
 
 /// The key columns of `keys`, in the types of the table.
-pub(super) fn in_key_types(key: &KeySchema, keys: &RecordBatch) -> Result<RecordBatch, QueryError> {
-    let mut columns: BTreeMap<&str, ArrayRef> = BTreeMap::new();
-    for (place, field) in keys.schema().fields().iter().enumerate() {
-        let Some(column) = key.columns().iter().find(|column| column.name == *field.name()) else {
-            let names: Vec<&str> = key.columns().iter().map(|column| column.name.as_str()).collect();
-            let reason = format!("{:?} is no key column: the key is {}", field.name(), names.join(", "));
-            return Err(QueryError::Keys { reason });
-        };
-        columns.insert(&column.name, cast(keys.column(place), &column.data_type, &column.name)?);
+pub(super) fn in_key_types<'a>(
+    key: &KeySchema,
+    keys: &'a RecordBatch,
+) -> Result<Cow<'a, RecordBatch>, QueryError> {
+    let given = keys.schema_ref().fields();
+    let same = |(field, column): (&FieldRef, &KeyColumn)| {
+        field.name() == &column.name && field.data_type() == &column.data_type
+    };
+    if given.len() == key.columns().len() && given.iter().zip(key.columns()).all(same) {
+        return Ok(Cow::Borrowed(keys));
+    }
+    let is_key = |name: &str| key.columns().iter().any(|column| column.name == name);
+    if let Some(other) = given.iter().find(|field| !is_key(field.name())) {
+        let names: Vec<&str> = key.columns().iter().map(|column| column.name.as_str()).collect();
+        let reason = format!("{:?} is no key column: the key is {}", other.name(), names.join(", "));
+        return Err(QueryError::Keys { reason });
     }
     let in_order = key.columns().iter().map(|column| {
-        let values = columns.get(column.name.as_str()).cloned();
-        values.ok_or_else(|| QueryError::Keys { reason: format!("key column {:?} is missing", column.name) })
+        let name = &column.name;
+        let values = keys.column_by_name(name);
+        let values =
+            values.ok_or_else(|| QueryError::Keys { reason: format!("key column {name:?} is missing") })?;
+        cast(values, &column.data_type, name)
     });
     let in_order = in_order.collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(keys.num_rows()));
-    RecordBatch::try_new_with_options(key.schema(), in_order, &options)
-        .map_err(|error| QueryError::Keys { reason: error.to_string() })
+    let keys = RecordBatch::try_new_with_options(Arc::clone(key.schema()), in_order, &options);
+    keys.map(Cow::Owned).map_err(|error| QueryError::Keys { reason: error.to_string() })
 }
 
 /// The same values in the type of a key column, where they are of its kind and fit.
 fn cast(values: &ArrayRef, wanted: &DataType, column: &str) -> Result<ArrayRef, QueryError> {
+    if values.data_type() == wanted {
+        return Ok(Arc::clone(values));
+    }
     let text = |of: &DataType| matches!(of, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let bytes = |of: &DataType| matches!(of, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
     let given = values.data_type();
-    let alike = given == wanted
-        || (given.is_integer() && wanted.is_integer())
+    let alike = (given.is_integer() && wanted.is_integer())
         || (text(given) && text(wanted))
         || (bytes(given) && bytes(wanted));
     let refused = |reason: String| QueryError::Keys { reason: format!("key column {column:?}: {reason}") };

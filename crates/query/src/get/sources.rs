@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, UInt32Array};
-use arrow_schema::SchemaRef;
+use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::take::take_record_batch;
 use headwater_engine::hold::Violation;
 use headwater_engine::ingest::batch_keys;
@@ -54,8 +54,12 @@ pub(super) fn from_memtable(
         return Ok(None);
     }
     let rows = retype_batch(&view.take(&offsets)?, output);
-    let rows = rows.map_err(|error| Violation::new("P15", error.to_string()))?;
-    Ok(Some(Rows::one_each(rows, of)))
+    Ok(Some(Rows::one_each(rows.map_err(|error| retype_failed(&error))?, of)))
+}
+
+/// Rows in memory are of other columns than the table.
+pub(super) fn retype_failed(error: &ArrowError) -> Violation {
+    Violation::new("P15", error.to_string())
 }
 
 /// Rows of an SSTable that are to be read.
