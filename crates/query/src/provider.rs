@@ -14,7 +14,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 
-use crate::exec::{Asked, ConcatExec};
+use crate::exec::{Asked, ConcatExec, Start};
 use crate::filter::Filter;
 use crate::snapshot::ReadSnapshot;
 
@@ -69,7 +69,7 @@ impl TableProvider for SnapshotTable {
         // What a limit asks for is often in the first source already: the next is started when it is not.
         let partitions = if limit.is_some() { 1 } else { state.config().target_partitions() };
         let groups = dealt(sources, partitions).into_iter();
-        let read = groups.map(|group| one_after_the_other(group, &output)).collect();
+        let read = groups.map(|group| one_after_the_other(group, &output, Start::under(limit))).collect();
         UnionExec::try_new(read)
     }
 }
@@ -77,12 +77,13 @@ impl TableProvider for SnapshotTable {
 fn one_after_the_other(
     mut sources: Vec<Arc<dyn ExecutionPlan>>,
     output: &SchemaRef,
+    start: Start,
 ) -> Arc<dyn ExecutionPlan> {
     match (sources.len(), sources.pop()) {
         (1, Some(only)) => only,
         (_, last) => {
             sources.extend(last);
-            Arc::new(ConcatExec::new(sources, Arc::clone(output)))
+            Arc::new(ConcatExec::new(sources, Arc::clone(output), start))
         }
     }
 }

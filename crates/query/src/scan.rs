@@ -13,7 +13,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::error::QueryError;
-use crate::exec::{Asked, BaseSource, ConcatExec, MemtableSource, Source, SourceExec, SsTableSource};
+use crate::exec::{Asked, BaseSource, ConcatExec, MemtableSource, Source, SourceExec, SsTableSource, Start};
 use crate::filter::{Filter, names};
 use crate::snapshot::ReadSnapshot;
 
@@ -67,7 +67,9 @@ impl ReadSnapshot {
             let filter = filter.map(|filter| Arc::new(filter.naming_keys(self.base().key.as_ref())));
             let enough = limit.map(|limit| limit.saturating_add(offset));
             let asked = Asked { output: Arc::clone(&output), filter, limit: enough, table: None };
-            let all: Arc<dyn ExecutionPlan> = Arc::new(ConcatExec::new(self.sources(&asked).await?, output));
+            let sources = self.sources(&asked).await?;
+            let all: Arc<dyn ExecutionPlan> =
+                Arc::new(ConcatExec::new(sources, output, Start::under(enough)));
             if offset == 0 && limit.is_none() {
                 return Ok(all);
             }

@@ -19,6 +19,7 @@ use headwater_lance::{BaseVersion, LanceTable, retype_batch};
 use lance::dataset::scanner::Scanner;
 use lance_core::ROW_ADDR;
 
+use super::batch_rows::batch_rows;
 use super::source::{Read, Rows, Source};
 use crate::error::QueryError;
 use crate::filter::Filter;
@@ -59,6 +60,9 @@ impl BaseSource {
         }
         if let Some(filter) = read.filter.as_ref().filter(|filter| self.filters(filter)) {
             scanner.filter_expr(filter.expr().clone());
+        }
+        if read.limit.is_none() {
+            scanner.batch_size(batch_rows(&read.columns));
         }
         if let Some(limit) = read.limit {
             // Of so many rows no more than the hidden ones are left out.
@@ -123,8 +127,10 @@ fn shown(batch: &RecordBatch, hidden: &HiddenRows, schema: &SchemaRef) -> Result
     let addresses = batch.column_by_name(ROW_ADDR).and_then(|column| column.as_primitive_opt::<UInt64Type>());
     let addresses = addresses
         .ok_or_else(|| ArrowError::SchemaError("a scan came back without row addresses".to_owned()))?;
+    // Columns first: the addresses need not be filtered.
+    let rows = retype_batch(batch, schema)?;
     match hidden.kept(addresses.values()) {
-        None => retype_batch(batch, schema),
-        Some(kept) => retype_batch(&filter_record_batch(batch, &BooleanArray::new(kept, None))?, schema),
+        None => Ok(rows),
+        Some(kept) => filter_record_batch(&rows, &BooleanArray::new(kept, None)),
     }
 }

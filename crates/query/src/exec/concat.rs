@@ -16,18 +16,36 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::properties::one_partition;
+use crate::stream::first_batch;
 
-/// Runs its inputs in order, each when the one before has ended: a limit above it never starts the rest.
+/// Runs its inputs in order.
 #[derive(Debug)]
 pub(crate) struct ConcatExec {
     inputs: Vec<Arc<dyn ExecutionPlan>>,
+    start: Start,
     properties: Arc<PlanProperties>,
+}
+
+/// When an input is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// When the one before has ended: a limit above never starts the rest.
+    WhenNeeded,
+    /// Together with the one before: where all are wanted, the wait for storage is over when its turn comes.
+    OneAhead,
+}
+
+impl Start {
+    /// The better one for a read that ends after `limit` rows.
+    pub(crate) fn under(limit: Option<usize>) -> Self {
+        if limit.is_some() { Self::WhenNeeded } else { Self::OneAhead }
+    }
 }
 
 impl ConcatExec {
     /// All inputs have one partition and the columns of `schema`.
-    pub(crate) fn new(inputs: Vec<Arc<dyn ExecutionPlan>>, schema: SchemaRef) -> Self {
-        Self { inputs, properties: one_partition(schema) }
+    pub(crate) fn new(inputs: Vec<Arc<dyn ExecutionPlan>>, schema: SchemaRef, start: Start) -> Self {
+        Self { inputs, start, properties: one_partition(schema) }
     }
 }
 
@@ -59,15 +77,18 @@ impl ExecutionPlan for ConcatExec {
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self::new(children, self.schema())))
+        Ok(Arc::new(Self::new(children, self.schema(), self.start)))
     }
 
     fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let schema = self.schema();
-        let started =
-            stream::iter(self.inputs.clone()).map(move |input| input.execute(0, Arc::clone(&context)));
+        let at_once = if self.start == Start::OneAhead { 2 } else { 1 };
+        let started = stream::iter(self.inputs.clone()).map(move |input| {
+            let rows = input.execute(0, Arc::clone(&context));
+            async move { first_batch(rows?).await }
+        });
         let out = Arc::clone(&schema);
-        let rows = started.try_flatten().and_then(move |batch| {
+        let rows = started.buffered(at_once).try_flatten().and_then(move |batch| {
             // Sources differ in the metadata of their schemas at most.
             let batch = batch.with_schema(Arc::clone(&out)).map_err(DataFusionError::from);
             futures::future::ready(batch)

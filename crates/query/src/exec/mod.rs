@@ -6,6 +6,7 @@
 //! And the sources it reads, one a file: [`BaseSource`], [`SsTableSource`], [`MemtableSource`].
 
 mod base;
+mod batch_rows;
 mod concat;
 mod handed_out;
 mod memtable;
@@ -14,7 +15,7 @@ mod source;
 mod sstable;
 
 pub(crate) use base::BaseSource;
-pub(crate) use concat::ConcatExec;
+pub(crate) use concat::{ConcatExec, Start};
 pub(crate) use memtable::MemtableSource;
 pub(crate) use source::{Asked, Source, SourceExec};
 pub(crate) use sstable::SsTableSource;
