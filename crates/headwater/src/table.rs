@@ -23,6 +23,7 @@ use headwater_store::{MeterSnapshot, Store};
 use crate::conditional::WriteOptions;
 use crate::error::Error;
 use crate::options::OpenOptions;
+use crate::pins::PinnedSnapshots;
 use crate::reading::Reading;
 use crate::router::{self, Part, Router};
 use crate::shards::{Common, Shards};
@@ -50,6 +51,8 @@ pub struct TableStats {
     pub memory_used: u64,
     /// Object-store requests since the table was opened, by class and kind of object.
     pub requests: MeterSnapshot,
+    /// Snapshots that are pinned.
+    pub pinned: PinnedSnapshots,
 }
 
 /// Which rows a write carries.
@@ -303,6 +306,7 @@ impl Table {
             shards: self.shards.open_now().into_iter().map(|(id, shard)| (id, shard.stats())).collect(),
             memory_used: self.memory().used(),
             requests: self.store().meter().snapshot(),
+            pinned: self.reading.pins.stats(),
         }
     }
 
@@ -312,12 +316,14 @@ impl Table {
     /// # Errors
     /// The first error, by shard. Acknowledged rows are in the WAL all the same and will be replayed.
     pub async fn close(&self) -> Result<(), Error> {
+        self.reading.pins.release_all();
         self.shards.close().await
     }
 
     /// Stops without flushing, as a crash would: every acknowledged row is in the WAL, and the next writer
     /// replays it. Quicker than [`Table::close`] where another process follows at once.
     pub fn abandon(&self) {
+        self.reading.pins.release_all();
         self.shards.abandon();
     }
 }
