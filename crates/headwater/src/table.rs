@@ -342,12 +342,11 @@ async fn send(shard: Arc<Shard>, part: Part, rows: Rows, options: &WriteOptions)
 pub(crate) async fn open_common(uri: &str, options: OpenOptions) -> Result<Arc<Common>, Error> {
     let options = checked(uri, options)?;
     let lance = open_lance(uri, &options).await?;
-    let mem_wal = lance.mem_wal().await.map_err(|error| Error::table(uri, error))?;
-    let Some(mem_wal) = mem_wal else {
+    let Some(mem_wal) = lance.known_mem_wal() else {
         let reason = "the table has no write tier yet; run `headwater init` or Table::init on it once";
         return Err(Error::table(uri, TableError::invalid(reason)));
     };
-    common(lance, mem_wal, options)
+    common(lance, mem_wal.as_ref().clone(), options)
 }
 
 fn common(lance: Arc<LanceTable>, mem_wal: MemWal, options: OpenOptions) -> Result<Arc<Common>, Error> {

@@ -105,6 +105,22 @@ impl LanceTable {
         self.pin().await
     }
 
+    /// Pins the version the table was opened at, which was the newest when storage was `asked`.
+    pub(crate) async fn keep_opened(&self, asked: Duration) -> Result<(), TableError> {
+        let (dataset, schema) = self.known();
+        if let Some(details) = self.details(&dataset).await? {
+            let mem_wal = MemWal::read(&details, dataset.schema())?;
+            self.last_pin.keep(asked, &BaseVersion::new(dataset, schema, mem_wal, false));
+        }
+        Ok(())
+    }
+
+    /// The write tier as the version that was pinned last records it; `None` when that had none.
+    pub fn known_mem_wal(&self) -> Option<Arc<MemWal>> {
+        let last = self.last_pin.inner.lock();
+        last.as_ref().map(|(_, version)| Arc::clone(&version.mem_wal))
+    }
+
     /// Makes the next [`Self::pin_known`] ask storage, whatever is known.
     pub fn distrust_pin(&self) {
         self.last_pin.inner.lock().take();

@@ -169,6 +169,7 @@ impl LanceTable {
         env: EnvRef,
     ) -> Result<Arc<Self>, TableError> {
         let uri = normalize(uri)?;
+        let asked = env.now();
         let params = connection.store_params(options);
         let opening = DatasetBuilder::from_uri(&uri)
             .with_session(Arc::clone(&connection.session))
@@ -178,7 +179,9 @@ impl LanceTable {
         let commit_handler = commit_handler_from_url(&uri, &Some(params))
             .await
             .map_err(|error| error::of_table(&uri, error))?;
-        Self::over(uri, dataset, commit_handler, options, env).await
+        let table = Self::over(uri, dataset, commit_handler, options, env).await?;
+        table.keep_opened(asked).await?;
+        Ok(table)
     }
 
     async fn over(

@@ -13,6 +13,7 @@ mod conditional;
 mod damaged_reads;
 mod disk_full;
 mod durability;
+mod early_stop;
 mod fencing;
 mod fixtures;
 mod following;
