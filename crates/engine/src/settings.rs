@@ -182,11 +182,22 @@ pub struct ReadSettings {
     pub epoch_confirm_ms: u64,
     /// Milliseconds after which a snapshot expires; it keeps memtables in memory (P6).
     pub snapshot_max_age_ms: u64,
+    /// Milliseconds for which a read takes for true what the process knows of the base and of which shards
+    /// there are: what others commit to the base, and shards others make, are seen as much later at most. 0:
+    /// each read asks storage.
+    pub base_refresh_ms: u64,
+    /// Snapshots that may be pinned at a time, on each open table.
+    pub max_pinned_snapshots: usize,
 }
 
 impl Default for ReadSettings {
     fn default() -> Self {
-        Self { epoch_confirm_ms: 5_000, snapshot_max_age_ms: 600_000 }
+        Self {
+            epoch_confirm_ms: 5_000,
+            snapshot_max_age_ms: 600_000,
+            base_refresh_ms: 1_000,
+            max_pinned_snapshots: 64,
+        }
     }
 }
 
@@ -237,6 +248,7 @@ impl ShardSettings {
         at_least("retry.budget_ms", millis(self.retry.budget), 1)?;
         at_least("reads.epoch_confirm_ms", self.reads.epoch_confirm_ms, 1)?;
         at_least("reads.snapshot_max_age_ms", self.reads.snapshot_max_age_ms, 1)?;
+        at_least("reads.max_pinned_snapshots", self.reads.max_pinned_snapshots as u64, 1)?;
         at_least("tokens.window_ms", self.tokens.window_ms, 1)?;
         at_most("tokens.window_ms", self.tokens.window_ms, MAX_TOKEN_WINDOW_MS)?;
         at_least("tokens.max", self.tokens.max as u64, 1)

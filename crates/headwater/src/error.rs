@@ -96,6 +96,45 @@ pub enum Error {
         /// Why not; names the table where one is at fault.
         source: std::sync::Arc<QueryError>,
     },
+    /// A pinned snapshot is too old, and gone.
+    #[error(
+        "snapshot {token} of table {table} is {age_ms} ms old, and after the {max_age_ms} ms of \
+         reads.snapshot_max_age_ms it is gone: pin a new one"
+    )]
+    SnapshotExpired {
+        /// Address of the table.
+        table: String,
+        /// Its token.
+        token: String,
+        /// Its age in milliseconds.
+        age_ms: u64,
+        /// The setting `reads.snapshot_max_age_ms`.
+        max_age_ms: u64,
+    },
+    /// A token of no snapshot that is pinned.
+    #[error(
+        "table {table} has no snapshot {token} pinned: it was released, or pinned by another process or when \
+         the table was open before; pin a new one"
+    )]
+    NoSuchSnapshot {
+        /// Address of the table.
+        table: String,
+        /// The token.
+        token: String,
+    },
+    /// As many snapshots are pinned as may be.
+    #[error(
+        "{pinned} snapshots of table {table} are pinned, and {max} may be: release some, or raise \
+         reads.max_pinned_snapshots"
+    )]
+    TooManySnapshots {
+        /// Address of the table.
+        table: String,
+        /// How many are pinned.
+        pinned: usize,
+        /// The setting `reads.max_pinned_snapshots`.
+        max: usize,
+    },
     /// The table was closed in this process; open it again.
     #[error("table {table} was closed; open it again")]
     Closed {
@@ -149,9 +188,14 @@ impl Error {
             Self::Shard { source, .. } => source.is_retryable(),
             Self::Read { source, .. } | Self::Query { source } => source.is_retryable(),
             Self::Put { failures, .. } => failures.iter().all(|failure| failure.error.is_retryable()),
-            Self::Rows { .. } | Self::Setting { .. } | Self::StorageOption { .. } | Self::Closed { .. } => {
-                false
-            }
+            // Others release theirs, or they expire.
+            Self::TooManySnapshots { .. } => true,
+            Self::Rows { .. }
+            | Self::Setting { .. }
+            | Self::StorageOption { .. }
+            | Self::SnapshotExpired { .. }
+            | Self::NoSuchSnapshot { .. }
+            | Self::Closed { .. } => false,
         }
     }
 

@@ -83,6 +83,11 @@ impl Kept {
         *self.inner.listed.lock() = Some((asked, shards));
     }
 
+    /// Forgets which shards are on storage.
+    pub fn forget_listing(&self) {
+        self.inner.listed.lock().take();
+    }
+
     /// The last snapshot, if its capture began after `since`.
     pub fn snapshot_since(&self, since: Duration) -> Option<ReadSnapshot> {
         let last = self.inner.last.lock();

@@ -15,7 +15,8 @@ use headwater_store::MeterSnapshot;
 
 use crate::error::Error;
 use crate::options::OpenOptions;
-use crate::reading::Reading;
+use crate::pins::{PinnedSnapshots, SnapshotToken};
+use crate::reading::{Freshness, Reading};
 use crate::shards::Common;
 use crate::table::open_common;
 
@@ -35,8 +36,9 @@ impl Default for ReadOptions {
 
 /// A table open for reading. Many tasks may use it at once; they share what is read.
 ///
-/// Every row acknowledged anywhere is seen within the poll interval, and at once by [`Reader::strong`]. What
-/// its reads show never goes back in time (P6).
+/// Every row acknowledged anywhere is seen within the poll interval, and at once by [`Reader::strong`]. Shards
+/// that others make, and what others commit to the base, are seen up to `reads.base_refresh_ms` later, and at
+/// once by a strong read. What its reads show never goes back in time (P6).
 #[derive(Debug)]
 pub struct Reader {
     common: Arc<Common>,
@@ -76,15 +78,20 @@ impl Reader {
     /// [`Error::Shard`] when the WAL of a shard cannot be read, or what its writer has not flushed does not
     /// fit into memory; [`Error::Table`] when the base cannot be read.
     pub async fn read(&self) -> Result<ReadSnapshot, Error> {
-        self.reading.read(ReadLevel::Durable, self.poll).await
+        self.reading.read(ReadLevel::Durable, self.freshness()).await
     }
 
-    /// As [`Reader::read`], with every row that was acknowledged before this was called.
+    fn freshness(&self) -> Freshness {
+        Freshness::Within(self.poll)
+    }
+
+    /// As [`Reader::read`], with every row that was acknowledged before this was called, and the newest base
+    /// version.
     ///
     /// # Errors
     /// As [`Reader::read`].
     pub async fn strong(&self) -> Result<ReadSnapshot, Error> {
-        self.reading.read(ReadLevel::Durable, Duration::ZERO).await
+        self.reading.read(ReadLevel::Durable, Freshness::Strong).await
     }
 
     /// Streams live rows: see [`ReadSnapshot::scan`]. Waits for the first of them.
@@ -92,7 +99,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::read`] and [`ReadSnapshot::scan`].
     pub async fn scan(&self, request: &ScanRequest) -> Result<SendableRecordBatchStream, Error> {
-        self.reading.scan(request, self.poll).await
+        self.reading.scan(request, self.freshness()).await
     }
 
     /// The live rows of some keys: see [`ReadSnapshot::get`].
@@ -100,7 +107,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::read`] and [`ReadSnapshot::get`].
     pub async fn get(&self, request: &GetRequest) -> Result<RecordBatch, Error> {
-        self.reading.get(request, self.poll).await
+        self.reading.get(request, self.freshness()).await
     }
 
     /// How many live rows there are, or how many of them a SQL condition keeps.
@@ -108,7 +115,41 @@ impl Reader {
     /// # Errors
     /// As [`Reader::read`] and [`ReadSnapshot::count`].
     pub async fn count(&self, filter: Option<&str>) -> Result<u64, Error> {
-        self.reading.count(filter, self.poll).await
+        self.reading.count(filter, self.freshness()).await
+    }
+
+    /// One version of the base alone, by its number: see [`Table::read_version`](crate::Table::read_version).
+    ///
+    /// # Errors
+    /// [`Error::Table`] when there is no such version any more, or storage does not answer.
+    pub async fn read_version(&self, version: u64) -> Result<ReadSnapshot, Error> {
+        self.reading.read_version(version).await
+    }
+
+    /// Takes a snapshot, as [`Reader::strong`] does, and keeps it: see [`Table::pin`](crate::Table::pin).
+    ///
+    /// # Errors
+    /// [`Error::TooManySnapshots`]; otherwise as [`Reader::read`].
+    pub async fn pin(&self) -> Result<SnapshotToken, Error> {
+        self.reading.pin(Freshness::Strong).await
+    }
+
+    /// The pinned snapshot of a token: see [`Table::at`](crate::Table::at).
+    ///
+    /// # Errors
+    /// [`Error::SnapshotExpired`], [`Error::NoSuchSnapshot`].
+    pub fn at(&self, token: &SnapshotToken) -> Result<ReadSnapshot, Error> {
+        self.reading.pins.at(token)
+    }
+
+    /// Lets go of a pinned snapshot. Whether it was still pinned.
+    pub fn release(&self, token: &SnapshotToken) -> bool {
+        self.reading.pins.release(token)
+    }
+
+    /// How many snapshots are pinned, how old the oldest is, and what they keep in memory.
+    pub fn pinned(&self) -> PinnedSnapshots {
+        self.reading.pins.stats()
     }
 
     /// A read's error, with the table it was about.

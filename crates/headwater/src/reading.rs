@@ -1,9 +1,13 @@
 //! Taking snapshots of a table, and reading them until no file is missing.
 //!
-//! Owns: [`Reading`]: the capture rule over base and shards, and that a read whose files vanished before its
-//! first row is made again. Does not own: how a snapshot is read (`headwater-query`), what is kept between
-//! reads (`kept`). A shard this process writes is read from memory; any other is followed on storage without
-//! claiming it, WAL included, so every acknowledged row is there whoever wrote it.
+//! Owns: [`Reading`]: the capture rule over base and shards, how long what is known of them serves, and that
+//! a read whose files vanished before its first row is made again. Does not own: how a snapshot is read
+//! (`headwater-query`), what is kept between reads (`kept`, `pins`). A shard this process writes is read from
+//! memory; any other is followed on storage without claiming it, WAL included, so every acknowledged row of a
+//! shard that is known is there, whoever wrote it.
+//!
+//! A base version that is known and old is as right as the newest one, as long as no generation is missing
+//! between it and the shards: that is checked, and then storage is asked (P6).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,6 +28,7 @@ use headwater_query::{
 
 use crate::error::Error;
 use crate::kept::Kept;
+use crate::pins::{Pins, SnapshotToken};
 use crate::retry::Tries;
 use crate::shards::{Common, Shards};
 
@@ -31,6 +36,29 @@ use crate::shards::{Common, Shards};
 const ATTEMPTS: usize = 10;
 /// Shards of other writers read at once.
 const AT_ONCE: usize = 8;
+
+/// How fresh a read is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freshness {
+    /// Storage is asked about everything: rows of others, which shards there are, the base.
+    Strong,
+    /// Rows acknowledged longer ago than this are there, of every shard that is known. What is known of the
+    /// shards there are, and of the base, serves for `reads.base_refresh_ms`.
+    Within(Duration),
+}
+
+impl Freshness {
+    /// Every row that was acknowledged before the read began, of every shard that is known.
+    pub const ACKNOWLEDGED: Self = Self::Within(Duration::ZERO);
+
+    /// How old rows may be.
+    fn of_rows(self) -> Duration {
+        match self {
+            Self::Strong => Duration::ZERO,
+            Self::Within(age) => age,
+        }
+    }
+}
 
 /// Reads of one table in one process.
 #[derive(Debug)]
@@ -40,6 +68,7 @@ pub(crate) struct Reading {
     shards: Option<Arc<Shards>>,
     cache: Arc<ReadCache>,
     kept: Kept,
+    pub pins: Pins,
     /// Held by the one who takes a snapshot for all that may share it.
     sharing: tokio::sync::Mutex<()>,
 }
@@ -48,14 +77,15 @@ impl Reading {
     pub fn new(common: Arc<Common>, shards: Option<Arc<Shards>>) -> Self {
         let cache = Arc::new(ReadCache::new(&common.budget));
         let kept = Kept::new(&common.env, &common.budget);
-        Self { common, shards, cache, kept, sharing: tokio::sync::Mutex::default() }
+        let pins = Pins::new(common.lance.uri(), &common.env, &common.settings.reads);
+        Self { common, shards, cache, kept, pins, sharing: tokio::sync::Mutex::default() }
     }
 
-    /// A snapshot that misses nothing that was acknowledged longer than `max_staleness` ago. One that is that
-    /// young is handed out again.
-    pub async fn read(&self, level: ReadLevel, max_staleness: Duration) -> Result<ReadSnapshot, Error> {
+    /// A snapshot that is as fresh as is asked for. One that is young enough is handed out again.
+    pub async fn read(&self, level: ReadLevel, freshness: Freshness) -> Result<ReadSnapshot, Error> {
+        let (max_staleness, known_for) = (freshness.of_rows(), self.known_for(freshness));
         if max_staleness.is_zero() {
-            return self.take(level).await;
+            return self.take(level, known_for).await;
         }
         if let Some(recent) = self.recent(max_staleness) {
             return Ok(recent);
@@ -63,8 +93,40 @@ impl Reading {
         let _sharing = self.sharing.lock().await;
         match self.recent(max_staleness) {
             Some(recent) => Ok(recent),
-            None => self.take(level).await,
+            None => self.take(level, known_for).await,
         }
+    }
+
+    /// For how long what is known of the base and of which shards there are serves.
+    fn known_for(&self, freshness: Freshness) -> Duration {
+        match freshness {
+            Freshness::Strong => Duration::ZERO,
+            Freshness::Within(_) => Duration::from_millis(self.common.settings.reads.base_refresh_ms),
+        }
+    }
+
+    /// Asks storage which shards there are, and for the newest base version.
+    pub async fn refresh(&self) -> Result<(), Error> {
+        let ours = self.serving()?;
+        self.shards_of_others(&ours, Duration::ZERO).await?;
+        let lance = &self.common.lance;
+        lance.pin().await.map_err(|error| Error::table(lance.uri(), error)).map(|_| ())
+    }
+
+    /// A version of the base alone.
+    pub async fn read_version(&self, version: u64) -> Result<ReadSnapshot, Error> {
+        let Common { lance, env, .. } = &*self.common;
+        let base = lance.pin_version(version).await.map_err(|error| Error::table(lance.uri(), error))?;
+        Ok(ReadSnapshot::of_base(Arc::clone(lance), base, Arc::clone(&self.cache), env.clone()))
+    }
+
+    /// Takes a snapshot and keeps it.
+    pub async fn pin(&self, freshness: Freshness) -> Result<SnapshotToken, Error> {
+        // Before anything is read for it.
+        self.pins.check_room()?;
+        let taken = self.now();
+        let snapshot = self.take(ReadLevel::Durable, self.known_for(freshness)).await?;
+        self.pins.pin(taken, snapshot)
     }
 
     fn recent(&self, max_staleness: Duration) -> Option<ReadSnapshot> {
@@ -73,9 +135,9 @@ impl Reading {
         self.kept.snapshot_since(since.unwrap_or_default())
     }
 
-    async fn take(&self, level: ReadLevel) -> Result<ReadSnapshot, Error> {
+    async fn take(&self, level: ReadLevel, known_for: Duration) -> Result<ReadSnapshot, Error> {
         let began = self.now();
-        let snapshot = self.capture_fitting(level).await?;
+        let snapshot = self.capture_fitting(level, known_for).await?;
         if self.shards.is_none() {
             self.kept.keep(began, &snapshot);
         }
@@ -85,11 +147,11 @@ impl Reading {
     pub async fn scan(
         &self,
         request: &ScanRequest,
-        max_staleness: Duration,
+        freshness: Freshness,
     ) -> Result<SendableRecordBatchStream, Error> {
         let mut tries = Tries::default();
         loop {
-            let snapshot = self.read(ReadLevel::Durable, max_staleness).await?;
+            let snapshot = self.read(ReadLevel::Durable, freshness).await?;
             let rows = match snapshot.scan(request).await {
                 Ok(rows) => first_batch(rows).await,
                 Err(error) => Err(error),
@@ -101,10 +163,10 @@ impl Reading {
         }
     }
 
-    pub async fn get(&self, request: &GetRequest, max_staleness: Duration) -> Result<RecordBatch, Error> {
+    pub async fn get(&self, request: &GetRequest, freshness: Freshness) -> Result<RecordBatch, Error> {
         let mut tries = Tries::default();
         loop {
-            let snapshot = self.read(ReadLevel::Durable, max_staleness).await?;
+            let snapshot = self.read(ReadLevel::Durable, freshness).await?;
             match snapshot.get(request).await {
                 Err(error) if tries.again(snapshot.source_names(), &error) => self.look_anew().await,
                 end => return end.map_err(|error| self.failed(error)),
@@ -112,10 +174,10 @@ impl Reading {
         }
     }
 
-    pub async fn count(&self, filter: Option<&str>, max_staleness: Duration) -> Result<u64, Error> {
+    pub async fn count(&self, filter: Option<&str>, freshness: Freshness) -> Result<u64, Error> {
         let mut tries = Tries::default();
         loop {
-            let snapshot = self.read(ReadLevel::Durable, max_staleness).await?;
+            let snapshot = self.read(ReadLevel::Durable, freshness).await?;
             match snapshot.count(filter).await {
                 Err(error) if tries.again(snapshot.source_names(), &error) => self.look_anew().await,
                 end => return end.map_err(|error| self.failed(error)),
@@ -134,40 +196,45 @@ impl Reading {
         }
     }
 
-    /// The next snapshot looks at every manifest: a file was missing that the last one named.
+    /// The next snapshot looks at every manifest: a file was missing that the last one named, or had columns
+    /// that the base did not.
     async fn look_anew(&self) {
         self.kept.forget_snapshot();
+        self.kept.forget_listing();
+        self.common.lance.distrust_pin();
         for follower in self.kept.followers() {
             follower.distrust().await;
         }
     }
 
-    async fn capture_fitting(&self, level: ReadLevel) -> Result<ReadSnapshot, Error> {
-        let mut renewed = false;
+    async fn capture_fitting(&self, level: ReadLevel, known_for: Duration) -> Result<ReadSnapshot, Error> {
+        let (mut renewed, mut known_for) = (false, known_for);
         for _ in 1..ATTEMPTS {
-            match self.capture(level).await {
+            match self.capture(level, known_for).await {
                 Err(error) if moved_on(&error) => {}
-                // Followers hold rows of the columns the table had when they began.
-                Err(error) if !renewed && columns_changed(&error) && !self.kept.followers().is_empty() => {
+                // Followers hold rows of the columns the table had when they began, and the base that is
+                // known has those of then.
+                Err(error) if !renewed && columns_changed(&error) => {
                     renewed = true;
                     self.kept.retain(&BTreeSet::new());
                 }
                 end => return end,
             }
+            known_for = Duration::ZERO;
         }
-        self.capture(level).await
+        self.capture(level, known_for).await
     }
 
     /// Shards of others are looked at before the base: what is folded into the base in between is then in
     /// both, and left out of the shard. Shards of ours after it: nothing of theirs is missing then.
-    async fn capture(&self, level: ReadLevel) -> Result<ReadSnapshot, Error> {
+    async fn capture(&self, level: ReadLevel, known_for: Duration) -> Result<ReadSnapshot, Error> {
         let ours = self.serving()?;
-        let others = self.shards_of_others(&ours).await?;
+        let others = self.shards_of_others(&ours, known_for).await?;
         self.kept.retain(&others);
         let others = stream::iter(others).map(|id| self.follow(id)).buffered(AT_ONCE);
         let others: Vec<Option<ShardSnapshot>> = others.try_collect().await?;
         let lance = &self.common.lance;
-        let base = lance.pin().await.map_err(|error| Error::table(lance.uri(), error))?;
+        let base = lance.pin_known(known_for).await.map_err(|error| Error::table(lance.uri(), error))?;
         let ours = ours.into_iter().map(|(id, shard)| async move {
             shard.snapshot(level).await.map_err(|error| Error::shard(lance.uri(), id, error))
         });
@@ -186,16 +253,22 @@ impl Reading {
         Ok(shards.open_now().into_iter().filter(|(_, shard)| serves(shard.stats().status)).collect())
     }
 
-    /// The shards on storage that are not `ours`. Others may make one at any moment, so storage is asked;
-    /// but the only shard of a table that is not sharded has been found to be that when it was claimed, and
-    /// whoever makes a second one all the same is noticed as late as whoever takes ours over.
-    async fn shards_of_others(&self, ours: &[(ShardId, Arc<Shard>)]) -> Result<BTreeSet<ShardId>, Error> {
+    /// The shards on storage that are not `ours`. Others may make one at any moment, so what is known of them
+    /// serves for `known_for` only; but the only shard of a table that is not sharded has been found to be
+    /// that when it was claimed, and whoever makes a second one all the same is noticed as late as whoever
+    /// takes ours over. Shards this process has made are known whatever storage said before.
+    async fn shards_of_others(
+        &self,
+        ours: &[(ShardId, Arc<Shard>)],
+        known_for: Duration,
+    ) -> Result<BTreeSet<ShardId>, Error> {
         let Common { lance, mem_wal, settings, .. } = &*self.common;
         let asked = self.now();
         let settled = mem_wal.sharding == Sharding::Unsharded && !ours.is_empty();
-        let relied_on = Duration::from_millis(settings.reads.epoch_confirm_ms);
+        let confirmed_for = Duration::from_millis(settings.reads.epoch_confirm_ms);
+        let relied_on = if settled { known_for.max(confirmed_for) } else { known_for };
         let since = asked.saturating_sub(relied_on);
-        let known = if settled { self.kept.listed_since(since) } else { None };
+        let known = if known_for.is_zero() { None } else { self.kept.listed_since(since) };
         let mut shards = match known {
             Some(known) => known,
             None => {
@@ -204,6 +277,8 @@ impl Reading {
                 listed
             }
         };
+        // Those that have stopped, too: their rows are read as storage has them.
+        shards.extend(self.shards.iter().flat_map(|own| own.open_now()).map(|(id, _)| id));
         shards.retain(|id| !ours.iter().any(|(own, _)| own == id));
         Ok(shards)
     }

@@ -2,7 +2,7 @@
 //!
 //! Owns: [`Tries`]. What a snapshot names may be compacted and collected before it is read: then the newest
 //! manifests name other files. When they name the same ones again, a file is really missing, and the read
-//! says so. Does not own: taking the next snapshot (`reading`).
+//! says so. So it is with SSTables of other columns than the base version that was known. Does not own: taking the next snapshot (`reading`).
 
 use std::collections::BTreeSet;
 
@@ -24,10 +24,14 @@ impl Tries {
     /// row was handed out.
     pub fn again(&mut self, sources: BTreeSet<String>, error: &QueryError) -> bool {
         // The base says `Corrupt` of a file that its version names and storage does not have.
-        let vanished =
-            matches!(error, QueryError::Table(TableError::NotFound { .. } | TableError::Corrupt { .. }));
+        let may_be_old = matches!(
+            error,
+            QueryError::Table(
+                TableError::NotFound { .. } | TableError::Corrupt { .. } | TableError::SchemaChanged { .. }
+            )
+        );
         self.failed += 1;
-        vanished && self.failed < READS && std::mem::replace(&mut self.sources, sources.clone()) != sources
+        may_be_old && self.failed < READS && std::mem::replace(&mut self.sources, sources.clone()) != sources
     }
 }
 

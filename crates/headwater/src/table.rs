@@ -23,6 +23,7 @@ use headwater_store::{MeterSnapshot, Store};
 use crate::conditional::WriteOptions;
 use crate::error::Error;
 use crate::options::OpenOptions;
+use crate::pins::PinnedSnapshots;
 use crate::reading::Reading;
 use crate::router::{self, Part, Router};
 use crate::shards::{Common, Shards};
@@ -50,6 +51,8 @@ pub struct TableStats {
     pub memory_used: u64,
     /// Object-store requests since the table was opened, by class and kind of object.
     pub requests: MeterSnapshot,
+    /// Snapshots that are pinned.
+    pub pinned: PinnedSnapshots,
 }
 
 /// Which rows a write carries.
@@ -303,6 +306,7 @@ impl Table {
             shards: self.shards.open_now().into_iter().map(|(id, shard)| (id, shard.stats())).collect(),
             memory_used: self.memory().used(),
             requests: self.store().meter().snapshot(),
+            pinned: self.reading.pins.stats(),
         }
     }
 
@@ -312,12 +316,14 @@ impl Table {
     /// # Errors
     /// The first error, by shard. Acknowledged rows are in the WAL all the same and will be replayed.
     pub async fn close(&self) -> Result<(), Error> {
+        self.reading.pins.release_all();
         self.shards.close().await
     }
 
     /// Stops without flushing, as a crash would: every acknowledged row is in the WAL, and the next writer
     /// replays it. Quicker than [`Table::close`] where another process follows at once.
     pub fn abandon(&self) {
+        self.reading.pins.release_all();
         self.shards.abandon();
     }
 }
@@ -336,12 +342,11 @@ async fn send(shard: Arc<Shard>, part: Part, rows: Rows, options: &WriteOptions)
 pub(crate) async fn open_common(uri: &str, options: OpenOptions) -> Result<Arc<Common>, Error> {
     let options = checked(uri, options)?;
     let lance = open_lance(uri, &options).await?;
-    let mem_wal = lance.mem_wal().await.map_err(|error| Error::table(uri, error))?;
-    let Some(mem_wal) = mem_wal else {
+    let Some(mem_wal) = lance.known_mem_wal() else {
         let reason = "the table has no write tier yet; run `headwater init` or Table::init on it once";
         return Err(Error::table(uri, TableError::invalid(reason)));
     };
-    common(lance, mem_wal, options)
+    common(lance, mem_wal.as_ref().clone(), options)
 }
 
 fn common(lance: Arc<LanceTable>, mem_wal: MemWal, options: OpenOptions) -> Result<Arc<Common>, Error> {

@@ -68,6 +68,19 @@ impl MemWal {
         })
     }
 
+    /// Of a version of the base from before it had a write tier.
+    pub(crate) fn none() -> Self {
+        Self {
+            sharding: Sharding::Manual,
+            spec_id: 0,
+            incarnation: None,
+            compacted: BTreeMap::new(),
+            maintained: Vec::new(),
+            maintain_all: false,
+            writer_defaults: BTreeMap::new(),
+        }
+    }
+
     /// The last generation of `shard` that is part of the base; 0 when none is.
     pub fn compacted(&self, shard: ShardId) -> Generation {
         self.compacted.get(&shard).copied().unwrap_or(Generation::ZERO)

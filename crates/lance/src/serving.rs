@@ -232,7 +232,9 @@ impl LanceTable {
         let rows = match read {
             Ok(rows) => rows,
             // Its rows are in the base: it may be collected, or be of a schema the table had once.
-            Err(TableError::NotFound { .. } | TableError::Invalid { .. }) => return Ok(Serves::Nothing),
+            Err(
+                TableError::NotFound { .. } | TableError::Invalid { .. } | TableError::SchemaChanged { .. },
+            ) => return Ok(Serves::Nothing),
             Err(error) => return Err(error),
         };
         let mut values = BTreeSet::new();

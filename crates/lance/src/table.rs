@@ -2,7 +2,7 @@
 //!
 //! Owns: [`LanceTable`], its options, opening, and the newest known version of the base. Does not own:
 //! creating tables (`create`), initialising the write tier (`init`), shards (`shards`), the engine's view of
-//! it (`table_io`). Keeps P16: every path below the table goes through the object store and the credentials
+//! it (`table_io`), versions that are read (`pin`). Keeps P16: every path below the table goes through the object store and the credentials
 //! the table was opened with.
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +23,6 @@ use lance::dataset::builder::DatasetBuilder;
 use lance::index::DatasetIndexExt;
 use lance::session::Session;
 use lance_core::cache::LanceCache;
-use lance_core::datatypes::Schema as LanceSchema;
 use lance_io::object_store::{ObjectStore, ObjectStoreParams, StorageOptionsAccessor, WrappingObjectStore};
 use lance_io::scheduler::{ScanScheduler, SchedulerConfig};
 use lance_table::format::IndexMetadata;
@@ -38,6 +37,7 @@ use uuid::Uuid;
 use crate::error;
 use crate::location::normalize;
 use crate::mem_wal::MemWal;
+use crate::pin::LastPin;
 use crate::schema::TableSchema;
 use crate::serving::RecordedValues;
 use crate::sstable::{FailedAttempts, ReaderCache};
@@ -126,6 +126,7 @@ pub struct LanceTable {
     pub(crate) sstable_cache: LanceCache,
     pub(crate) recorded: RecordedValues,
     pub(crate) failed_attempts: FailedAttempts,
+    pub(crate) last_pin: LastPin,
     on_local_disk: bool,
     /// The table's directory, when writes must be synced.
     synced_root: Option<PathBuf>,
@@ -168,6 +169,7 @@ impl LanceTable {
         env: EnvRef,
     ) -> Result<Arc<Self>, TableError> {
         let uri = normalize(uri)?;
+        let asked = env.now();
         let params = connection.store_params(options);
         let opening = DatasetBuilder::from_uri(&uri)
             .with_session(Arc::clone(&connection.session))
@@ -177,7 +179,9 @@ impl LanceTable {
         let commit_handler = commit_handler_from_url(&uri, &Some(params))
             .await
             .map_err(|error| error::of_table(&uri, error))?;
-        Self::over(uri, dataset, commit_handler, options, env).await
+        let table = Self::over(uri, dataset, commit_handler, options, env).await?;
+        table.keep_opened(asked).await?;
+        Ok(table)
     }
 
     async fn over(
@@ -221,6 +225,7 @@ impl LanceTable {
             sstable_cache: LanceCache::with_capacity(SSTABLE_CACHE_BYTES),
             recorded: RecordedValues::default(),
             failed_attempts: FailedAttempts::default(),
+            last_pin: LastPin::default(),
             on_local_disk: local_dir.is_some(),
             synced_root: local_dir.filter(|_| options.fsync),
             opened: schema,
@@ -366,31 +371,6 @@ pub(crate) async fn reading<T>(
     }
 }
 
-/// One version of the base, pinned for reading.
-#[derive(Clone, Debug)]
-pub struct BaseVersion {
-    /// The version.
-    pub dataset: Arc<Dataset>,
-    /// Its columns as Lance's readers give them: no field ids, no `_tombstone`.
-    pub columns: SchemaRef,
-    /// What memtables and SSTables of this version have: field ids, non-key columns nullable, `_tombstone`.
-    pub storage: SchemaRef,
-    /// The key; none when the table is append-only.
-    pub key: Option<KeySchema>,
-    /// What it says about the write tier: which generations are part of it.
-    pub mem_wal: MemWal,
-}
-
-impl BaseVersion {
-    /// The top-level columns of exactly these names, in this order; names of no column are passed over. By
-    /// schema and not by text: a name may hold what Lance would take for a path.
-    pub fn part(&self, names: &[&str]) -> LanceSchema {
-        let schema = self.dataset.schema();
-        let field = |name: &&str| schema.fields.iter().find(|field| field.name == **name).cloned();
-        LanceSchema { fields: names.iter().filter_map(field).collect(), metadata: schema.metadata.clone() }
-    }
-}
-
 /// The index entry that makes a version of a table one with a write tier.
 pub(crate) async fn mem_wal_entry(dataset: &Dataset) -> lance_core::Result<Option<IndexMetadata>> {
     let indexes = dataset.load_indices().await?;
@@ -401,7 +381,7 @@ async fn details_of(dataset: &Dataset) -> lance_core::Result<Option<MemWalIndexD
     mem_wal_entry(dataset).await?.map(load_mem_wal_index_details).transpose()
 }
 
-fn schema_of(dataset: &Dataset) -> Result<TableSchema, TableError> {
+pub(crate) fn schema_of(dataset: &Dataset) -> Result<TableSchema, TableError> {
     let file_version = dataset.manifest().data_storage_format.lance_file_format();
     TableSchema::of(dataset.schema(), file_version)
 }

@@ -17,9 +17,10 @@ use headwater_format::shard_manifest::SsTable;
 use headwater_store::{Register, RetryPolicy};
 
 use crate::error;
+use crate::pin::BaseVersion;
 use crate::schema::TableSchema;
 use crate::sstable::{self, Layout, OpenFiles, SsTableFiles};
-use crate::table::{BaseVersion, LanceTable};
+use crate::table::LanceTable;
 use crate::verify::FileFinding;
 
 /// Data files whose sizes are looked at to explain an error.
@@ -29,19 +30,48 @@ impl LanceTable {
     /// The open SSTable, from the cache or from storage.
     ///
     /// # Errors
-    /// [`TableError::NotFound`] when a file is missing, [`TableError::Corrupt`] when one cannot be read.
+    /// [`TableError::NotFound`] when a file is missing, [`TableError::Corrupt`] when one cannot be read;
+    /// [`TableError::SchemaChanged`] when it has other columns than the newest version of the base that is
+    /// known.
     pub async fn sstable_files(
         &self,
         shard: ShardId,
         sstable: &SsTable,
     ) -> Result<Arc<SsTableFiles>, TableError> {
-        let layout = self.layout(shard, sstable)?;
-        if let Some(open) = self.readers.get(shard, &sstable.path) {
-            return Ok(open);
-        }
         let (_, schema) = self.known();
-        let opened = Arc::new(SsTableFiles::open(&self.open_files(&schema), layout).await?);
-        Ok(self.readers.insert(shard, &sstable.path, opened))
+        self.open_as(&schema, shard, sstable).await
+    }
+
+    /// The open SSTable, for a read that has pinned `base`.
+    ///
+    /// # Errors
+    /// As [`Self::sstable_files`], by the columns of `base`.
+    pub async fn sstable_files_over(
+        &self,
+        base: &BaseVersion,
+        shard: ShardId,
+        sstable: &SsTable,
+    ) -> Result<Arc<SsTableFiles>, TableError> {
+        self.open_as(&base.schema, shard, sstable).await
+    }
+
+    /// An open SSTable was opened over some version of the base, and its columns may be others by now (P15).
+    async fn open_as(
+        &self,
+        schema: &Arc<TableSchema>,
+        shard: ShardId,
+        sstable: &SsTable,
+    ) -> Result<Arc<SsTableFiles>, TableError> {
+        let layout = self.layout(shard, sstable)?;
+        let open = match self.readers.get(shard, &sstable.path) {
+            Some(open) => open,
+            None => {
+                let opened = Arc::new(SsTableFiles::open(&self.open_files(schema), layout).await?);
+                self.readers.insert(shard, &sstable.path, opened)
+            }
+        };
+        open.check_columns(schema)?;
+        Ok(open)
     }
 
     /// Refuses a shard with SSTables of other columns than the table has now: reads refuse such a table, so
@@ -151,18 +181,6 @@ impl LanceTable {
 }
 
 impl LanceTable {
-    /// Pins the newest version of the base for reading.
-    ///
-    /// # Errors
-    /// [`TableError::Unavailable`] when storage does not answer; [`TableError::Invalid`] when the table is
-    /// gone, has no write tier any more, or another one than when it was opened.
-    pub async fn pin(&self) -> Result<BaseVersion, TableError> {
-        let (dataset, schema, mem_wal) = self.current_write_tier().await?;
-        let columns = Arc::new(arrow_schema::Schema::from(dataset.schema()));
-        let (storage, key) = (Arc::clone(&schema.storage), schema.key.clone());
-        Ok(BaseVersion { dataset: Arc::new(dataset), columns, storage, key, mem_wal })
-    }
-
     /// What Lance said while the base was read, in the words of the table seam.
     pub fn base_error(&self, error: lance_core::Error) -> TableError {
         let said = error.to_string();

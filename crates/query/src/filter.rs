@@ -24,6 +24,7 @@ use lance::io::exec::Planner;
 use crate::depth::check_depth;
 use crate::error::QueryError;
 use crate::key_filter::named_keys;
+use crate::of_rows;
 
 /// A checked condition on the rows of a table.
 #[derive(Clone, Debug)]
@@ -67,23 +68,15 @@ impl Filter {
     /// Whether a condition DataFusion has planned can be asked of each source by itself: it gives the same
     /// answer whenever it is asked, and depends on nothing but the row.
     pub(crate) fn takes(condition: &Expr, table: &SchemaRef) -> bool {
-        let elsewhere = |expr: &Expr| {
-            matches!(
-                expr,
-                Expr::ScalarSubquery(_)
-                    | Expr::InSubquery(_)
-                    | Expr::Exists(_)
-                    | Expr::SetComparison(_)
-                    | Expr::OuterReferenceColumn(..)
-                    | Expr::Placeholder(_)
-            )
-        };
-        let depends = condition.exists(|expr| Ok(elsewhere(expr) || expr.is_volatile_node()));
-        !depends.unwrap_or(true) && Self::all_of(&[unnormalize_col(condition.clone())], table).is_ok()
+        let changes = condition.exists(|expr| Ok(expr.is_volatile_node())).unwrap_or(true);
+        !changes
+            && of_rows::check_plan(condition).is_ok()
+            && Self::all_of(&[unnormalize_col(condition.clone())], table).is_ok()
     }
 
     fn plan(text: &str, planner: &Planner, parsed: Expr, table: &SchemaRef) -> Result<Self, QueryError> {
         let refused = |reason: String| QueryError::Filter { filter: text.to_owned(), reason };
+        of_rows::check_plan(&parsed).map_err(refused)?;
         let columns: BTreeSet<String> =
             parsed.column_refs().into_iter().map(|column| column.name.clone()).collect();
         if let Some(unknown) = columns.iter().find(|name| table.field_with_name(name).is_err()) {
@@ -173,7 +166,8 @@ fn check_whole(text: &str) -> Result<(), String> {
         !doubled
     });
     let mut parser = Parser::new(&GenericDialect {}).with_tokens(tokens.collect());
-    parser.parse_expr().map_err(|error| error.to_string())?;
+    let condition = parser.parse_expr().map_err(|error| error.to_string())?;
+    of_rows::check_text(&condition)?;
     match parser.peek_token().token {
         Token::EOF => Ok(()),
         other => Err(format!("it goes on after the condition, with {other}")),

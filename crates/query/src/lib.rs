@@ -21,6 +21,7 @@ mod get;
 mod key_filter;
 mod masks;
 mod newer;
+mod of_rows;
 mod provider;
 mod scan;
 mod snapshot;

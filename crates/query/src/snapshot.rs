@@ -11,7 +11,7 @@ use arrow_schema::SchemaRef;
 use futures::FutureExt;
 use futures::future::try_join_all;
 use headwater_engine::memtable::MemtableView;
-use headwater_engine::snapshot::{ShardSnapshot, Unchanged};
+use headwater_engine::snapshot::{Lineage, ShardSnapshot, Unchanged};
 use headwater_engine::table::TableError;
 use headwater_format::coord::{Generation, Seq, ShardId};
 use headwater_format::schema::schema_difference;
@@ -47,6 +47,8 @@ pub(crate) struct ShardSources {
     pub snapshot: ShardSnapshot,
     /// Ascending by generation.
     pub sstables: Vec<SsTable>,
+    /// The base they are read over: they must have its columns (P15).
+    base: BaseVersion,
     files: OnceCell<Vec<Arc<SsTableFiles>>>,
 }
 
@@ -66,13 +68,24 @@ impl ReadSnapshot {
         let shards: Result<Vec<_>, QueryError> = shards
             .into_iter()
             .map(|snapshot| {
-                let compacted = base.mem_wal.compacted(snapshot.shard());
                 check_columns(&base, &snapshot)?;
-                ShardSources::after(compacted, snapshot)
+                ShardSources::over(&base, snapshot)
             })
             .collect();
         let inner = Inner { table, base, shards: shards?, cache, env, masks: OnceCell::new() };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// A version of the base alone, [pinned by its number](LanceTable::pin_version). Rows of the write tier
+    /// are not part of it: none is known to belong to an older version.
+    pub fn of_base(table: Arc<LanceTable>, base: BaseVersion, cache: Arc<ReadCache>, env: EnvRef) -> Self {
+        let inner = Inner { table, base, shards: Vec::new(), cache, env, masks: OnceCell::new() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Whether it is a version of the base alone, asked for by its number.
+    pub fn is_base_only(&self) -> bool {
+        self.inner.base.by_number
     }
 
     /// Version of the base it reads.
@@ -94,6 +107,18 @@ impl ReadSnapshot {
     pub fn unchanged(&self, shard: ShardId) -> Option<Unchanged> {
         let shard = self.inner.shards.iter().find(|sources| sources.snapshot.shard() == shard)?;
         shard.snapshot.unchanged()
+    }
+
+    /// The bytes each memtable it keeps is charged for. Snapshots share memtables: the same one is named the
+    /// same in all of them.
+    pub fn memtables(&self) -> BTreeMap<(ShardId, Lineage, Generation), u64> {
+        let shards = self.inner.shards.iter().map(|shard| &shard.snapshot);
+        let of_shard = |shard: &ShardSnapshot| {
+            let (id, lineage) = (shard.shard(), shard.lineage());
+            let memtables = shard.charged_bytes();
+            memtables.map(|(generation, bytes)| ((id, lineage, generation), bytes)).collect::<Vec<_>>()
+        };
+        shards.flat_map(of_shard).collect()
     }
 
     /// Names of what it reads from storage: the base version, and the directory of each SSTable.
@@ -172,8 +197,9 @@ fn check_columns(base: &BaseVersion, snapshot: &ShardSnapshot) -> Result<(), Que
 }
 
 impl ShardSources {
-    fn after(compacted: Generation, snapshot: ShardSnapshot) -> Result<Self, QueryError> {
+    fn over(base: &BaseVersion, snapshot: ShardSnapshot) -> Result<Self, QueryError> {
         let shard = snapshot.shard();
+        let compacted = base.mem_wal.compacted(shard);
         let failed = |error| QueryError::shard(shard, error);
         let sstables = snapshot.sstables().map_err(failed)?.iter();
         let sstables: Vec<SsTable> =
@@ -188,7 +214,7 @@ impl ShardSources {
             }
             expected = expected.next();
         }
-        Ok(Self { snapshot, sstables, files: OnceCell::new() })
+        Ok(Self { snapshot, sstables, base: base.clone(), files: OnceCell::new() })
     }
 
     /// The memtables that are not part of the base.
@@ -204,11 +230,12 @@ impl ShardSources {
         self.views(compacted).map(<[MemtableView]>::to_vec)
     }
 
-    /// Its SSTables, open. Opened once.
+    /// Its SSTables, open, and of the base's columns. Opened once.
     pub(crate) async fn open(&self, table: &LanceTable) -> Result<Vec<Arc<SsTableFiles>>, QueryError> {
         let shard = self.snapshot.shard();
         let open = || async {
-            let open = self.sstables.iter().map(|sstable| table.sstable_files(shard, sstable));
+            let sstables = self.sstables.iter();
+            let open = sstables.map(|sstable| table.sstable_files_over(&self.base, shard, sstable));
             Ok::<_, QueryError>(try_join_all(open).await?)
         };
         self.files.get_or_try_init(open).await.cloned()

@@ -60,6 +60,11 @@ impl MemtableView {
         &self.shared.logical
     }
 
+    /// Bytes its memtable is charged for: they stay in memory as long as a view does (B2).
+    pub fn charged_bytes(&self) -> u64 {
+        self.shared.charge.bytes()
+    }
+
     /// Rows in the view, replaced ones included.
     pub fn rows(&self) -> u64 {
         u64::from(self.chunks.rows())

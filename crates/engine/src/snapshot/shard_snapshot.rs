@@ -120,6 +120,11 @@ impl ShardSnapshot {
         Ok(&self.memtables)
     }
 
+    /// The bytes each memtable it keeps is charged for, however old it is.
+    pub fn charged_bytes(&self) -> impl Iterator<Item = (Generation, u64)> {
+        self.memtables.iter().map(|view| (view.generation(), view.charged_bytes()))
+    }
+
     /// The live rows of the memtables, in `Seq` order, in the table's own schema. Rows of SSTables and base
     /// that these replace or delete are not looked at.
     ///

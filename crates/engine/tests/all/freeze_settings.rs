@@ -63,6 +63,7 @@ fn an_invalid_setting_is_named_with_what_would_be_right() {
         (fault(|s| s.backpressure.max_frozen = 0), "backpressure.max_frozen"),
         (fault(|s| s.reads.epoch_confirm_ms = 0), "reads.epoch_confirm_ms"),
         (fault(|s| s.reads.snapshot_max_age_ms = 0), "reads.snapshot_max_age_ms"),
+        (fault(|s| s.reads.max_pinned_snapshots = 0), "reads.max_pinned_snapshots"),
     ];
     for (fault, setting) in faults {
         assert_eq!(fault.setting, setting);

@@ -14,7 +14,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::reads::{Kind, Model, check, contents, of_model};
-use crate::support::{Home, options};
+use crate::support::{Home, asking};
 
 /// Rows of the base: many enough that a few keys are looked up in the index, and many keys in a pass.
 const BASE_ROWS: i64 = 3000;
@@ -48,7 +48,7 @@ async fn table(home: &Home, kind: Kind, layout: Layout) -> (Table, Model) {
     let rows: Vec<_> = (0..BASE_ROWS).map(|key| (key, Some(key % 90))).collect();
     let before = if layout.index == Index::Half { rows.len() / 2 } else { rows.len() };
     write(home, kind, &rows[..before], params(layout, WriteMode::Create)).await;
-    let table = Table::init(&home.uri(), &kind.key_names(), &Sharding::Unsharded, options()).await.unwrap();
+    let table = Table::init(&home.uri(), &kind.key_names(), &Sharding::Unsharded, asking()).await.unwrap();
     match layout.index {
         Index::Whole => {}
         Index::Half => write(home, kind, &rows[before..], params(layout, WriteMode::Append)).await,
@@ -141,7 +141,7 @@ async fn history(kind: Kind, layout: Layout, seed: u64, steps: usize) {
             6 => drop(table.flush().await.unwrap()),
             7 => {
                 table.abandon();
-                table = Table::open(&home.uri(), options()).await.unwrap();
+                table = Table::open(&home.uri(), asking()).await.unwrap();
                 table.open_shards().await.unwrap();
             }
             _ => change_base(&home, kind, layout, &mut chance, &mut model, &written).await,
@@ -151,7 +151,7 @@ async fn history(kind: Kind, layout: Layout, seed: u64, steps: usize) {
         check_keys(kind, &snapshot, &model, &keys, &context).await;
         check(kind, &snapshot, &model, &context).await;
         check_keys(kind, &snapshot, &model, &keys, &context).await;
-        let reader = Table::open(&home.uri(), options()).await.unwrap();
+        let reader = Table::open(&home.uri(), asking()).await.unwrap();
         let reader = reader.read(ReadLevel::Durable).await.unwrap();
         check(kind, &reader, &model, &format!("reader, {context}")).await;
         check(kind, &before.0, &before.1, &format!("an older snapshot, {context}")).await;

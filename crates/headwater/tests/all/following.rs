@@ -100,6 +100,7 @@ async fn a_shard_that_is_made_later_is_found_by_the_next_strong_read() {
     let other = home.open().await;
     other.put(named(4..6)).await.unwrap();
     for writer in [&table, &other] {
+        writer.refresh().await.unwrap();
         assert_eq!(writer.count(None).await.unwrap(), 6);
     }
     other.put(rows(&[(4, "changed")])).await.unwrap();

@@ -13,7 +13,7 @@ use headwater::{IndexKind, ScanRequest, Sharding, Table};
 use lance::Dataset;
 use lance::dataset::{WriteMode, WriteParams};
 
-use crate::support::{Home, keys, options, text};
+use crate::support::{Home, asking, keys, options, text};
 
 /// Value and word by key.
 type Model = BTreeMap<i64, (i64, &'static str)>;
@@ -64,7 +64,7 @@ async fn write(home: &Home, of: &Model, mode: WriteMode) {
 /// A table with `base` in its base.
 async fn table(home: &Home, base: &Model) -> Table {
     write(home, base, WriteMode::Create).await;
-    Table::init(&home.uri(), &["id".to_owned()], &Sharding::Unsharded, options()).await.unwrap()
+    Table::init(&home.uri(), &["id".to_owned()], &Sharding::Unsharded, asking()).await.unwrap()
 }
 
 /// Every filter, against the model.

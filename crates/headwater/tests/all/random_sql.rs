@@ -17,7 +17,7 @@ use lance::datafusion::LanceTableProvider;
 
 use crate::support::options;
 use grammar::{Grammar, Query, Shape};
-use layout::{Layout, Tiers};
+use layout::{Key, Layout, Tiers};
 
 /// Rows as text, in the order they came.
 type Answer = Vec<Vec<String>>;
@@ -104,11 +104,18 @@ fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Asks random queries of a table with these tiers, as its writer and as a reader from storage.
+/// Asks random queries of tables with these tiers, of one for each kind of key.
 async fn ask(layout: Layout) {
+    for key in [Key::Id, Key::TextAndInt] {
+        ask_of(layout, key).await;
+    }
+}
+
+/// Asks as its writer and as a reader from storage.
+async fn ask_of(layout: Layout, key: Key) {
     let (queries, seed) = (setting("HEADWATER_SQL_QUERIES", 40), setting("HEADWATER_SQL_SEED", 1));
-    let tiers = Tiers::build(layout, seed).await;
-    let other = Tiers::build(Layout::BaseSsTablesMemtable, seed + 1).await;
+    let tiers = Tiers::build(layout, key, seed).await;
+    let other = Tiers::build(Layout::BaseSsTablesMemtable, Key::Id, seed + 1).await;
     let by_writer = tiers.table.read(ReadLevel::Durable).await.unwrap();
     let reader = Table::open(tiers.table.uri(), options()).await.unwrap();
     let by_reader = reader.read(ReadLevel::Durable).await.unwrap();
@@ -117,13 +124,13 @@ async fn ask(layout: Layout) {
         let sides = Sides::new();
         sides.add("t", snapshot, &tiers.plain()).await;
         sides.add("u", &second, &other.plain()).await;
-        let mut grammar = Grammar::new(seed * 1_000 + u64::from(who == "reader"));
+        let mut grammar = Grammar::new(key, seed * 1_000 + u64::from(who == "reader"));
         for number in 0..queries {
             let query = grammar.query();
             if let Err(difference) = sides.check(&query).await {
                 let plan = sides.ours.explain(&query.sql).await;
                 panic!(
-                    "{layout:?}, {who}, HEADWATER_SQL_SEED={seed}, query {number}:\n{}\n{difference}\n{}",
+                    "{layout:?}, key {key:?}, {who}, HEADWATER_SQL_SEED={seed}, query {number}:\n{}\n{difference}\n{}",
                     query.sql,
                     plan.unwrap_or_else(|error| error.to_string())
                 );

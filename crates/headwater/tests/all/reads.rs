@@ -18,7 +18,7 @@ use lance::dataset::{WriteMode, WriteParams};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::support::{Home, options, text};
+use crate::support::{Home, asking, options, text};
 
 /// Which kind of key a table has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,7 +277,7 @@ async fn rows_appended_to_the_base_by_others_are_read_and_hidden_like_any_other(
     let home = Home::new();
     let kind = Kind::Int64;
     write_base(&home, kind, &[(1, Some(1))]).await;
-    let table = Table::init(&home.uri(), &kind.key_names(), &Sharding::Unsharded, options()).await.unwrap();
+    let table = Table::init(&home.uri(), &kind.key_names(), &Sharding::Unsharded, asking()).await.unwrap();
     table.put(kind.rows(&[(1, Some(10)), (2, Some(20))])).await.unwrap();
     assert_eq!(table.count(None).await.unwrap(), 2);
     let params = WriteParams { mode: WriteMode::Append, ..WriteParams::default() };
@@ -326,6 +326,22 @@ async fn what_cannot_be_asked_is_refused_by_name() {
         ("n = $1", "stands for a value"),
         ("n::decimal(99,2) > 1", "cannot be planned"),
         (&many_terms, "operators in a row"),
+        // What is no condition on one row.
+        ("count(*) > 1", "is of many rows: a filter is a condition on the columns of one row"),
+        ("n > 1 AND max(n) = 3", "max(n) is of many rows"),
+        ("sum(n) FILTER (WHERE n > 1) > 3", "is of many rows"),
+        ("coalesce(avg(n), 0) > 3", "avg(n) is of many rows"),
+        ("row_number() OVER () = 1", "row_number() OVER () looks at other rows"),
+        ("sum(n) OVER (PARTITION BY name) > 2", "looks at other rows"),
+        ("k IN (SELECT k FROM t)", "k IN (SELECT k FROM t) is another query"),
+        ("n = (SELECT max(n) FROM t)", "is another query"),
+        ("EXISTS (SELECT 1)", "EXISTS (SELECT 1) is another query"),
+        ("coalesce((SELECT 1), n) = 1", "is another query"),
+        ("n = ANY (SELECT 1)", "(SELECT 1) is another query"),
+        ("unnest([1, 2]) = n", "makes rows of a list"),
+        ("n IN UNNEST([1, 2])", "n IN UNNEST([1, 2]) makes rows of a list"),
+        ("*", "stands for all columns"),
+        ("t.*", "stands for all columns"),
         ("n = 1; DROP TABLE t", "goes on after the condition, with ;"),
         ("n = 1 LIMIT 1", "goes on after the condition, with LIMIT"),
         ("n = 1) OR (n = 2", "goes on after the condition, with )"),

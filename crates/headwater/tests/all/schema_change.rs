@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema};
-use headwater::{Error, ShardError, Sharding, TableError};
+use headwater::{Error, GetRequest, ReadLevel, ScanRequest, ShardError, Sharding, TableError};
 use lance::Dataset;
 use lance::dataset::NewColumnTransform;
 
-use crate::support::{Home, rows};
+use crate::support::{Home, keys, rows};
 
 async fn add_column(home: &Home) {
     let new = Arc::new(Schema::new(vec![Field::new("extra", DataType::Int64, true)]));
@@ -47,6 +47,46 @@ async fn a_shard_with_sstables_of_former_columns_takes_no_rows_until_the_columns
     let table = home.open().await;
     table.put(rows(&[(3, "c")])).await.unwrap();
     assert_eq!(table.count(None).await.unwrap(), 3);
+}
+
+/// P15: an SSTable does not change, but what it is read as part of does.
+#[tokio::test(flavor = "multi_thread")]
+async fn sstables_that_were_open_before_the_columns_changed_are_not_served_as_if_nothing_had() {
+    let home = Home::new();
+    let table = home.create(&Sharding::Unsharded).await;
+    table.put(rows(&[(1, "a"), (2, "b")])).await.unwrap();
+    table.close().await.unwrap();
+    let former = Dataset::open(&home.uri()).await.unwrap().version_id();
+    let reader = home.open().await;
+    assert_eq!(reader.count(None).await.unwrap(), 2);
+    let (open, unopened) = (reader.read(ReadLevel::Durable).await.unwrap(), home.open().await);
+    let not_yet_read = unopened.read(ReadLevel::Durable).await.unwrap();
+    add_column(&home).await;
+
+    for table in [&reader, &unopened] {
+        table.refresh().await.unwrap();
+        let get = GetRequest { keys: keys(&[1]), columns: Some(vec!["name".to_owned()]) };
+        for error in [
+            table.count(None).await.map(|_| ()).unwrap_err(),
+            table.scan(&ScanRequest::default()).await.map(|_| ()).unwrap_err(),
+            table.get(&get).await.map(|_| ()).unwrap_err(),
+        ] {
+            assert_changed(&error);
+            let Error::Table { source, .. } = &error else { panic!("{error}") };
+            assert!(matches!(**source, TableError::SchemaChanged { .. }), "{error}");
+        }
+    }
+    // P6: snapshots of before read on, with files that are opened only now, too.
+    for snapshot in [&open, &not_yet_read] {
+        assert_eq!(snapshot.count(Some("name >= 'a'")).await.unwrap(), 2);
+    }
+
+    let mut base = Dataset::open(&home.uri()).await.unwrap().checkout_version(former).await.unwrap();
+    base.restore().await.unwrap();
+    for table in [&reader, &unopened] {
+        table.refresh().await.unwrap();
+        assert_eq!(table.count(None).await.unwrap(), 2);
+    }
 }
 
 /// Nothing could ever be flushed again: waiting for it, or taking more rows, would go on for ever.

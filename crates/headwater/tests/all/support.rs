@@ -86,6 +86,13 @@ pub fn options() -> OpenOptions {
     options
 }
 
+/// So that each read sees at once what others did to the base, and which shards they made.
+pub fn asking() -> OpenOptions {
+    let mut options = options();
+    options.settings.reads.base_refresh_ms = 0;
+    options
+}
+
 pub fn schema() -> Schema {
     Schema::new(vec![Field::new("id", DataType::Int64, false), Field::new("name", DataType::Utf8, true)])
 }

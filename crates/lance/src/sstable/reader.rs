@@ -84,10 +84,10 @@ impl SsTableFiles {
     ///
     /// # Errors
     /// [`TableError::NotFound`] when a file is missing, [`TableError::Corrupt`] when one cannot be what it
-    /// should be, [`TableError::Invalid`] when the SSTable has another schema than the base.
+    /// should be, [`TableError::SchemaChanged`] when the SSTable has other columns than the base.
     pub(crate) async fn open(open: &OpenFiles<'_>, layout: Layout) -> Result<Self, TableError> {
         let manifest = read_table_manifest(open, &layout).await?;
-        check_schema(open, &layout, &manifest)?;
+        check_schema(open.schema, &layout, &manifest.schema)?;
         let (fragment, data) = only_fragment(&layout, &manifest)?;
         let (file, replaced, sidecar) = futures::try_join!(
             open_data(open, &layout, data),
@@ -121,6 +121,17 @@ impl SsTableFiles {
             tombstones: OnceCell::new(),
             bloom: OnceCell::new(),
         })
+    }
+
+    /// Refuses to be read as part of a table with other columns than it was opened for (P15).
+    ///
+    /// # Errors
+    /// [`TableError::SchemaChanged`] that says what differs.
+    pub(crate) fn check_columns(&self, schema: &Arc<TableSchema>) -> Result<(), TableError> {
+        if Arc::ptr_eq(&self.schema, schema) {
+            return Ok(());
+        }
+        check_schema(schema, &self.layout, &self.columns)
     }
 
     async fn read(
@@ -283,11 +294,11 @@ pub(crate) async fn column_difference(
     open: &OpenFiles<'_>,
     layout: &Layout,
 ) -> Result<Option<String>, TableError> {
-    Ok(difference(open, layout, &read_table_manifest(open, layout).await?))
+    Ok(difference(open.schema, layout, &read_table_manifest(open, layout).await?.schema))
 }
 
-fn difference(open: &OpenFiles<'_>, layout: &Layout, manifest: &Manifest) -> Option<String> {
-    let difference = schema_difference(&open.schema.storage, &logical_schema(&manifest.schema))?;
+fn difference(schema: &TableSchema, layout: &Layout, columns: &LanceSchema) -> Option<String> {
+    let difference = schema_difference(&schema.storage, &logical_schema(columns))?;
     Some(format!(
         "{} has not the schema of the table: {difference}; reading generations over a schema change is not \
          supported yet: restore the table to a version with the former schema",
@@ -296,8 +307,11 @@ fn difference(open: &OpenFiles<'_>, layout: &Layout, manifest: &Manifest) -> Opt
 }
 
 /// An SSTable of another schema than the base's would serve wrong columns: refused for now (P15, lance#9143).
-fn check_schema(open: &OpenFiles<'_>, layout: &Layout, manifest: &Manifest) -> Result<(), TableError> {
-    difference(open, layout, manifest).map_or(Ok(()), |reason| Err(TableError::invalid(reason)))
+fn check_schema(schema: &TableSchema, layout: &Layout, columns: &LanceSchema) -> Result<(), TableError> {
+    match difference(schema, layout, columns) {
+        None => Ok(()),
+        Some(reason) => Err(TableError::SchemaChanged { reason }),
+    }
 }
 
 /// The one fragment of an SSTable and its one data file.

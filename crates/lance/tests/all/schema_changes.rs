@@ -89,7 +89,7 @@ async fn a_generation_frozen_before_a_column_was_added_is_refused() {
     let reason = reason.to_string();
     assert!(reason.contains("has not the schema") && reason.contains('d'), "{reason}");
     assert_eq!(table.list_generations(shard()).await.unwrap(), [name()]);
-    let reason = invalid(place.open().await.open_sstable(shard(), &sstable()).await);
+    let reason = schema_changed(place.open().await.open_sstable(shard(), &sstable()).await);
     assert!(reason.contains("has not the schema") && reason.contains('d'), "{reason}");
 }
 
@@ -132,7 +132,7 @@ async fn a_version_that_was_read_late_does_not_take_the_place_of_a_newer_one() {
     late.unwrap();
 
     write(&of_the_old_schema, &frozen).await.unwrap();
-    let reason = invalid(table.open_sstable(shard(), &sstable()).await);
+    let reason = schema_changed(table.open_sstable(shard(), &sstable()).await);
     assert!(reason.contains("has not the schema") && reason.contains('d'), "{reason}");
 }
 

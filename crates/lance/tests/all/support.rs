@@ -169,6 +169,15 @@ pub fn row(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|cell| (*cell).to_owned()).collect()
 }
 
+/// What a SchemaChanged error says.
+#[track_caller]
+pub fn schema_changed<T: std::fmt::Debug>(result: Result<T, TableError>) -> String {
+    match result {
+        Err(TableError::SchemaChanged { reason }) => reason,
+        other => panic!("expected SchemaChanged, found {other:?}"),
+    }
+}
+
 /// What an Invalid error says.
 #[track_caller]
 pub fn invalid<T: std::fmt::Debug>(result: Result<T, TableError>) -> String {

@@ -76,7 +76,8 @@ impl BaseSource {
 impl Source for BaseSource {
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = self.base.dataset.version_id();
-        write!(f, "base, version={version}, rows={}, hidden={}", self.rows, self.hidden_rows)
+        let alone = if self.base.by_number { " (base only)" } else { "" };
+        write!(f, "base, version={version}{alone}, rows={}, hidden={}", self.rows, self.hidden_rows)
     }
 
     fn looks_up(&self) -> bool {

@@ -5,6 +5,8 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+use super::layout::Key;
+
 /// How answers are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -38,12 +40,13 @@ const COLUMNS: [&str; 9] =
 const COMPARE: [&str; 6] = ["=", "<>", "<", "<=", ">", ">="];
 
 pub struct Grammar {
+    key: Key,
     chance: SmallRng,
 }
 
 impl Grammar {
-    pub fn new(seed: u64) -> Self {
-        Self { chance: SmallRng::seed_from_u64(seed) }
+    pub fn new(key: Key, seed: u64) -> Self {
+        Self { key, chance: SmallRng::seed_from_u64(seed) }
     }
 
     pub fn query(&mut self) -> Query {
@@ -119,7 +122,10 @@ impl Grammar {
         if self.chance.random_bool(0.3) {
             return Query::new(format!("SELECT {} FROM t{filter}", chosen.join(", ")), Shape::Rows);
         }
-        let by = self.pick(&["small", "name", "flag", "small, flag", "n % 3", "meta['b']"]);
+        let by = match self.key {
+            Key::Id => self.pick(&["small", "name", "flag", "small, flag", "n % 3", "meta['b']"]),
+            Key::TextAndInt => self.pick(&["small", "k", "part", "k, flag", "part, k", "meta['b']"]),
+        };
         chosen.insert(0, by);
         let having = self.pick(&["", "", " HAVING count(*) > 1", " HAVING min(n) IS NOT NULL"]);
         Query::new(format!("SELECT {} FROM t{filter} GROUP BY {by}{having}", chosen.join(", ")), Shape::Rows)
@@ -160,6 +166,9 @@ impl Grammar {
                 0 => format!("{} + {}", self.pick(&NUMBERS), self.chance.random_range(0..9)),
                 1 => format!("({})", self.condition(1)),
                 2 => format!("coalesce({}, -1)", self.pick(&NUMBERS)),
+                3 if self.key == Key::TextAndInt => {
+                    self.pick(&["k", "part", "k || '-'", "t.part + 1"]).to_owned()
+                }
                 3 => "upper(name)".to_owned(),
                 _ => self.pick(&COLUMNS).to_owned(),
             };
@@ -192,6 +201,9 @@ impl Grammar {
     }
 
     fn of_key(&mut self) -> String {
+        if self.key == Key::TextAndInt && self.chance.random_bool(0.8) {
+            return self.of_both_columns();
+        }
         let key = |chance: &mut SmallRng| chance.random_range(-1_i64..46).to_string();
         match self.chance.random_range(0..3) {
             0 => format!("id = {}", key(&mut self.chance)),
@@ -201,6 +213,19 @@ impl Grammar {
                     (0..self.chance.random_range(1..9)).map(|_| key(&mut self.chance)).collect();
                 format!("id IN ({})", keys.join(", "))
             }
+        }
+    }
+
+    /// Of the whole key, of one column of it, of several keys.
+    fn of_both_columns(&mut self) -> String {
+        let (k, part) = (self.chance.random_range(0..10), self.chance.random_range(-1..6));
+        match self.chance.random_range(0..7) {
+            0 | 1 => format!("(k = 'k{k}' AND part = {part})"),
+            2 => format!("(part = {part} AND 'k{k}' = k)"),
+            3 => format!("(k IN ('k{k}', 'k{}', 'K1') AND part IN ({part}, 0, 3))", k + 1),
+            4 => format!("((k = 'k{k}' AND part = {part}) OR (k = 'k{}' AND part = 2))", k / 2),
+            5 => format!("k {} 'k{k}'", self.pick(&COMPARE)),
+            _ => format!("(k = 'k{k}' AND part {} {part})", self.pick(&COMPARE)),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, RecordBatchIterator,
+    Array, ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, RecordBatchIterator,
     StringArray, StructArray,
 };
 use arrow_buffer::NullBuffer;
@@ -28,6 +28,53 @@ pub enum Layout {
     KeysTwice,
     Shards,
     Emptied,
+}
+
+/// What the key of a table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// `id`.
+    Id,
+    /// `k` and `part`: a text and a number, neither of which tells rows apart alone.
+    TextAndInt,
+}
+
+impl Key {
+    fn names(self) -> Vec<String> {
+        let names: &[&str] = match self {
+            Self::Id => &["id"],
+            Self::TextAndInt => &["k", "part"],
+        };
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    /// The columns that a table has because of its key, besides those of every table.
+    fn columns(self, ids: &[i64]) -> Vec<(&'static str, ArrayRef)> {
+        match self {
+            Self::Id => Vec::new(),
+            Self::TextAndInt => {
+                let k = StringArray::from_iter_values(ids.iter().map(|id| format!("k{}", id / 5)));
+                let part = Int32Array::from_iter_values(ids.iter().map(|id| (id % 5) as i32));
+                vec![("k", Arc::new(k)), ("part", Arc::new(part))]
+            }
+        }
+    }
+
+    fn fields(self) -> Vec<Field> {
+        let columns = self.columns(&[]).into_iter();
+        columns.map(|(name, column)| Field::new(name, column.data_type().clone(), false)).collect()
+    }
+
+    /// The keys of these rows.
+    fn keys(self, ids: &[i64]) -> RecordBatch {
+        match self {
+            Self::Id => keys(ids),
+            Self::TextAndInt => {
+                let columns = self.columns(ids).into_iter().map(|(_, column)| column).collect();
+                RecordBatch::try_new(Arc::new(Schema::new(self.fields())), columns).unwrap()
+            }
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -69,8 +116,8 @@ fn meta_fields() -> Fields {
     Fields::from(vec![Field::new("a", DataType::Int64, true), Field::new("b", DataType::Utf8, true)])
 }
 
-fn schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![
+fn schema(key: Key) -> SchemaRef {
+    let mut fields = vec![
         Field::new("id", DataType::Int64, false),
         Field::new("n", DataType::Int64, true),
         Field::new("small", DataType::Int32, true),
@@ -79,15 +126,18 @@ fn schema() -> SchemaRef {
         Field::new("Mixed Case", DataType::Int64, true),
         Field::new("flag", DataType::Boolean, true),
         Field::new("meta", DataType::Struct(meta_fields()), true),
-    ]))
+    ];
+    fields.extend(key.fields());
+    Arc::new(Schema::new(fields))
 }
 
-fn batch(rows: &[Row]) -> RecordBatch {
+fn batch(key: Key, rows: &[Row]) -> RecordBatch {
+    let ids: Vec<i64> = rows.iter().map(|row| row.id).collect();
     let a: Int64Array = rows.iter().map(|row| row.meta.as_ref().and_then(|meta| meta.0)).collect();
     let b: StringArray = rows.iter().map(|row| row.meta.as_ref().and_then(|meta| meta.1.clone())).collect();
     let there: NullBuffer = rows.iter().map(|row| row.meta.is_some()).collect::<Vec<_>>().into();
-    let columns: Vec<ArrayRef> = vec![
-        Arc::new(rows.iter().map(|row| Some(row.id)).collect::<Int64Array>()),
+    let mut columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(ids.clone())),
         Arc::new(rows.iter().map(|row| row.n).collect::<Int64Array>()),
         Arc::new(rows.iter().map(|row| row.small).collect::<Int32Array>()),
         Arc::new(rows.iter().map(|row| row.x).collect::<Float64Array>()),
@@ -96,17 +146,19 @@ fn batch(rows: &[Row]) -> RecordBatch {
         Arc::new(rows.iter().map(|row| row.flag).collect::<BooleanArray>()),
         Arc::new(StructArray::new(meta_fields(), vec![Arc::new(a), Arc::new(b)], Some(there))),
     ];
-    RecordBatch::try_new(schema(), columns).unwrap()
+    columns.extend(key.columns(&ids).into_iter().map(|(_, column)| column));
+    RecordBatch::try_new(schema(key), columns).unwrap()
 }
 
-async fn write(uri: &str, rows: &[Row], params: WriteParams) -> Dataset {
-    let batches = RecordBatchIterator::new([Ok(batch(rows))], schema());
+async fn write(uri: &str, key: Key, rows: &[Row], params: WriteParams) -> Dataset {
+    let batches = RecordBatchIterator::new([Ok(batch(key, rows))], schema(key));
     Dataset::write(batches, uri, Some(params)).await.unwrap()
 }
 
 /// A table and its live rows.
 pub struct Tiers {
     pub table: Table,
+    key: Key,
     live: Vec<Row>,
     chance: SmallRng,
     plain: Home,
@@ -114,7 +166,7 @@ pub struct Tiers {
 }
 
 impl Tiers {
-    pub async fn build(layout: Layout, seed: u64) -> Self {
+    pub async fn build(layout: Layout, key: Key, seed: u64) -> Self {
         let mut chance = SmallRng::seed_from_u64(seed * 100 + layout as u64);
         let (home, plain) = (Home::new(), Home::new());
         let base_ids = if layout == Layout::Memtables { 0..0 } else { 0..30 };
@@ -128,23 +180,23 @@ impl Tiers {
         // Small fragments, so that addresses are not row numbers.
         let enable_stable_row_ids = layout == Layout::DeletedStable;
         let params = WriteParams { max_rows_per_file: 7, enable_stable_row_ids, ..WriteParams::default() };
-        let mut base = write(&home.uri(), &live, params).await;
+        let mut base = write(&home.uri(), key, &live, params).await;
         if layout == Layout::DeletedStable {
             base.delete("id % 4 = 1").await.unwrap();
             live.retain(|row| row.id % 4 != 1);
         }
         let sharding = match layout {
-            Layout::Shards => Sharding::Bucket { column: "id".to_owned(), num_buckets: 3 },
+            Layout::Shards => Sharding::Bucket { column: key.names().swap_remove(0), num_buckets: 3 },
             _ => Sharding::Unsharded,
         };
         let mut options = options();
         if layout == Layout::Shards {
             options.settings.freeze.max_rows = 8;
         }
-        let table = Table::init(&home.uri(), &["id".to_owned()], &sharding, options).await.unwrap();
-        let mut tiers = Self { table, live, chance, plain, _home: home };
+        let table = Table::init(&home.uri(), &key.names(), &sharding, options).await.unwrap();
+        let mut tiers = Self { table, key, live, chance, plain, _home: home };
         tiers.fill(layout).await;
-        write(&tiers.plain(), &tiers.live, WriteParams::default()).await;
+        write(&tiers.plain(), key, &tiers.live, WriteParams::default()).await;
         tiers
     }
 
@@ -169,7 +221,7 @@ impl Tiers {
         }
         if layout == Layout::Emptied {
             let ids: Vec<i64> = self.live.iter().map(|row| row.id).collect();
-            self.table.delete(keys(&ids)).await.unwrap();
+            self.table.delete(self.key.keys(&ids)).await.unwrap();
             self.live.clear();
         }
     }
@@ -181,13 +233,13 @@ impl Tiers {
             let ids: Vec<i64> = (0..count).map(|_| self.chance.random_range(0..45)).collect();
             if self.chance.random_bool(0.7) {
                 let rows: Vec<Row> = ids.iter().map(|id| Row::random(*id, &mut self.chance)).collect();
-                self.table.put(batch(&rows)).await.unwrap();
+                self.table.put(batch(self.key, &rows)).await.unwrap();
                 for row in rows {
                     self.live.retain(|old| old.id != row.id);
                     self.live.push(row);
                 }
             } else {
-                self.table.delete(keys(&ids)).await.unwrap();
+                self.table.delete(self.key.keys(&ids)).await.unwrap();
                 self.live.retain(|row| !ids.contains(&row.id));
             }
         }
