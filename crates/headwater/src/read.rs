@@ -16,9 +16,10 @@ use crate::table::Table;
 
 impl Table {
     /// One consistent view of the whole table: a base version that was the newest within the last
-    /// `reads.base_refresh_ms`, and every shard, written here or elsewhere. [`ReadLevel::Pending`] adds rows of this process that are on their way to storage. A shard
-    /// this process lost to another writer is read from storage, as that writer left it. Rows of shards
-    /// written elsewhere are kept in memory for the next read.
+    /// `reads.base_refresh_ms`, and every shard, written here or elsewhere. [`ReadLevel::Pending`] adds rows
+    /// of this process that are on their way to storage. A shard this process lost to another writer is read
+    /// from storage, as that writer left it. Rows of shards written elsewhere are kept in memory for the next
+    /// read.
     ///
     /// # Errors
     /// [`Error::Read`] and [`Error::Shard`] when a shard serves no reads or its WAL cannot be read;
