@@ -96,6 +96,21 @@ pub enum Error {
         /// Why not; names the table where one is at fault.
         source: std::sync::Arc<QueryError>,
     },
+    /// Rows of an update or delete by condition that others write so fast that they could not be changed
+    /// between two writes. Rows before them may be changed: sent again with its client token, the request
+    /// goes on with these.
+    #[error(
+        "table {table}: others wrote {rows} of the rows {attempts} times while they were being changed; send \
+         the request again"
+    )]
+    Contended {
+        /// Address of the table.
+        table: String,
+        /// How many rows were to be changed together.
+        rows: usize,
+        /// How often it was tried.
+        attempts: usize,
+    },
     /// The table was closed in this process; open it again.
     #[error("table {table} was closed; open it again")]
     Closed {
@@ -149,6 +164,7 @@ impl Error {
             Self::Shard { source, .. } => source.is_retryable(),
             Self::Read { source, .. } | Self::Query { source } => source.is_retryable(),
             Self::Put { failures, .. } => failures.iter().all(|failure| failure.error.is_retryable()),
+            Self::Contended { .. } => true,
             Self::Rows { .. } | Self::Setting { .. } | Self::StorageOption { .. } | Self::Closed { .. } => {
                 false
             }

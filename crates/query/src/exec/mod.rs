@@ -16,5 +16,6 @@ mod sstable;
 pub(crate) use base::BaseSource;
 pub(crate) use concat::ConcatExec;
 pub(crate) use memtable::MemtableSource;
+pub(crate) use properties::one_partition;
 pub(crate) use source::{Asked, Source, SourceExec};
 pub(crate) use sstable::SsTableSource;
