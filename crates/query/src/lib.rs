@@ -11,7 +11,9 @@
 //! memtables. No keys are compared while rows are read.
 
 mod base;
+mod bounded;
 mod cache;
+mod change;
 mod count;
 mod depth;
 mod error;
@@ -29,6 +31,7 @@ mod sql;
 mod stream;
 
 pub use cache::ReadCache;
+pub use change::{Change, Statement};
 pub use error::QueryError;
 pub use get::GetRequest;
 pub use scan::ScanRequest;

@@ -17,5 +17,6 @@ mod sstable;
 pub(crate) use base::BaseSource;
 pub(crate) use concat::{ConcatExec, Start};
 pub(crate) use memtable::MemtableSource;
+pub(crate) use properties::one_partition;
 pub(crate) use source::{Asked, Source, SourceExec};
 pub(crate) use sstable::SsTableSource;
