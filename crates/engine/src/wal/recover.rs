@@ -132,7 +132,7 @@ impl Recovery {
         positions: impl Iterator<Item = WalPosition> + Send,
         mut apply: impl FnMut(WalPosition, Option<WalEntry>),
     ) -> Result<(), ShardError> {
-        let fetched = |position| async move { (position, self.fetch(position).await) };
+        let fetched = |position| async move { (position, self.fetch_insistently(position).await) };
         let mut entries =
             stream::iter(positions).map(fetched).buffered(self.parallel.clamp(1, COVERED_PARALLEL));
         while let Some((position, entry)) = entries.next().await {
@@ -195,6 +195,17 @@ impl Recovery {
             None => Ok(None),
             Some(further) => self.fetch_known(position, further).await.map(Some),
         }
+    }
+
+    /// The entry at `position`, whose damage nobody would be told of: so it is believed later than elsewhere.
+    async fn fetch_insistently(&self, position: WalPosition) -> Result<Option<Fetched>, ShardError> {
+        for _ in 1..READS {
+            match self.fetch(position).await {
+                Err(ShardError::Corrupt { .. }) => {}
+                end => return end,
+            }
+        }
+        self.fetch(position).await
     }
 
     /// The entry at `position`. Damage is believed only when two reads in a row agree.
