@@ -29,7 +29,7 @@ const IN_FLIGHT: u64 = 64 << 20;
 /// WAL.
 const CHECK: Duration = Duration::from_secs(60);
 /// Positions behind the end that are looked at then.
-const AHEAD: u64 = 4;
+const AHEAD: u64 = 2;
 /// Wait between two looks for room in memory.
 const ROOM_PAUSE: Duration = Duration::from_millis(100);
 
