@@ -18,9 +18,10 @@ use crate::table::Table;
 
 impl Table {
     /// One consistent view of the whole table: a base version that was the newest within the last
-    /// `reads.base_refresh_ms`, and every shard, written here or elsewhere. [`ReadLevel::Pending`] adds rows of this process that are on their way to storage. A shard
-    /// this process lost to another writer is read from storage, as that writer left it. Rows of shards
-    /// written elsewhere are kept in memory for the next read.
+    /// `reads.base_refresh_ms`, and every shard, written here or elsewhere. [`ReadLevel::Pending`] adds rows
+    /// of this process that are on their way to storage. A shard this process lost to another writer is read
+    /// from storage, as that writer left it. Rows of shards written elsewhere are kept in memory for the next
+    /// read.
     ///
     /// # Errors
     /// [`Error::Read`] and [`Error::Shard`] when a shard serves no reads or its WAL cannot be read;
@@ -43,7 +44,7 @@ impl Table {
     /// # Errors
     /// As [`Table::read`] and [`ReadSnapshot::query`].
     pub async fn query(&self, request: &QueryRequest) -> Result<SendableRecordBatchStream, Error> {
-        self.reading.query(request, Duration::ZERO).await
+        self.reading.query(request, Freshness::ACKNOWLEDGED).await
     }
 
     /// The plan of a query, for people: see [`ReadSnapshot::explain_query`].
@@ -51,7 +52,7 @@ impl Table {
     /// # Errors
     /// As [`Table::query`].
     pub async fn explain_query(&self, request: &QueryRequest, verbose: bool) -> Result<String, Error> {
-        self.reading.explain_query(request, verbose, Duration::ZERO).await
+        self.reading.explain_query(request, verbose, Freshness::ACKNOWLEDGED).await
     }
 
     /// Runs a query for its plan with what each step took: see [`ReadSnapshot::analyze_query`].
@@ -59,7 +60,7 @@ impl Table {
     /// # Errors
     /// As [`Table::query`].
     pub async fn analyze_query(&self, request: &QueryRequest) -> Result<String, Error> {
-        self.reading.analyze_query(request, Duration::ZERO).await
+        self.reading.analyze_query(request, Freshness::ACKNOWLEDGED).await
     }
 
     /// The live rows of some keys: see [`ReadSnapshot::get`].

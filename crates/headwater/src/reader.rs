@@ -109,7 +109,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::read`] and [`ReadSnapshot::query`].
     pub async fn query(&self, request: &QueryRequest) -> Result<SendableRecordBatchStream, Error> {
-        self.reading.query(request, self.poll).await
+        self.reading.query(request, self.freshness()).await
     }
 
     /// The plan of a query, for people: see [`ReadSnapshot::explain_query`].
@@ -117,7 +117,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::query`].
     pub async fn explain_query(&self, request: &QueryRequest, verbose: bool) -> Result<String, Error> {
-        self.reading.explain_query(request, verbose, self.poll).await
+        self.reading.explain_query(request, verbose, self.freshness()).await
     }
 
     /// Runs a query for its plan with what each step took: see [`ReadSnapshot::analyze_query`].
@@ -125,7 +125,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::query`].
     pub async fn analyze_query(&self, request: &QueryRequest) -> Result<String, Error> {
-        self.reading.analyze_query(request, self.poll).await
+        self.reading.analyze_query(request, self.freshness()).await
     }
 
     /// The live rows of some keys: see [`ReadSnapshot::get`].

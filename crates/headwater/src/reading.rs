@@ -185,11 +185,7 @@ impl Reading {
         self.until_complete(freshness, read).await
     }
 
-    pub async fn analyze_query(
-        &self,
-        request: &QueryRequest,
-        freshness: Freshness,
-    ) -> Result<String, Error> {
+    pub async fn analyze_query(&self, request: &QueryRequest, freshness: Freshness) -> Result<String, Error> {
         let read = |snapshot: ReadSnapshot| async move { snapshot.analyze_query(request).await }.boxed();
         self.until_complete(freshness, read).await
     }

@@ -26,7 +26,9 @@ use super::request::QueryRequest;
 use super::vector::Nearest;
 use super::vector_index::{IndexSearch, Situation, VectorIndex, Way, choose};
 use crate::error::QueryError;
-use crate::exec::{Asked, ConcatExec, DISTANCE, DistanceExec, Measure, NearestSource, Source, SourceExec, Start};
+use crate::exec::{
+    Asked, ConcatExec, DISTANCE, DistanceExec, Measure, NearestSource, Source, SourceExec, Start,
+};
 use crate::snapshot::ReadSnapshot;
 use crate::sql::{guarded, planned};
 
@@ -126,7 +128,8 @@ impl ReadSnapshot {
             let rows = sources
                 .into_iter()
                 .map(|source| Ok(Arc::new(SourceExec::new(source, &asked, self.schema())?) as Plan));
-            let rows = Arc::new(ConcatExec::new(rows.collect::<Result<_, QueryError>>()?, read, Start::OneAhead));
+            let rows =
+                Arc::new(ConcatExec::new(rows.collect::<Result<_, QueryError>>()?, read, Start::OneAhead));
             let rows: Plan = Arc::new(DistanceExec::new(rows, measure, &columns)?);
             // A limit that keeps every row is none: then they are sorted, in bounded memory.
             let wanted = checked.enough().filter(|enough| *enough < live);

@@ -9,7 +9,6 @@ use headwater_lance::{BaseVersion, LanceTable};
 use lance::dataset::scanner::Scanner;
 use lance::index::{DatasetIndexExt, DatasetIndexInternalExt};
 use lance_index::metrics::NoOpMetricsCollector;
-use lance_index::vector::VectorIndex as _;
 use lance_linalg::distance::DistanceType;
 use lance_table::format::IndexMetadata;
 
