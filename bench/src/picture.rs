@@ -132,9 +132,11 @@ fn draw_chart(place: &DrawingArea<SVGBackend<'_>, Shift>, chart: &Chart) -> Resu
             .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], style));
         drawn.draw_series(places.map(|place| Circle::new(place, 3, colour.filled())))?;
     }
+    // Where no line is: above what grows from zero, between lines that are powers of ten apart.
+    let legend = if chart.y.log { SeriesLabelPosition::MiddleRight } else { SeriesLabelPosition::UpperLeft };
     drawn
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
+        .position(legend)
         .background_style(WHITE.mix(0.85))
         .border_style(BLACK.mix(0.25))
         .label_font((FONT, 12))

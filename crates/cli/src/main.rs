@@ -28,6 +28,8 @@ mod ndjson;
 mod output;
 mod parquet_file;
 mod progress;
+#[cfg(test)]
+mod reading_in_tests;
 mod rows_out;
 mod scan;
 mod signals;

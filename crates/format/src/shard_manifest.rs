@@ -7,7 +7,8 @@
 //! # Bytes
 //! The `ShardManifest` message of the Lance table format, plus two fields of ours, which describe only the
 //! version that carries them: tag 1000, `write_id`, 16 bytes; tag 1001, `token_floor`, a message of a
-//! position (tag 1) and a time (tag 2). Readers that do not know them drop them. Unknown tags are ignored.
+//! position (tag 1), a time (tag 2) and steps from entry to entry (tag 3). Readers that do not
+//! know them drop them. Unknown tags are ignored.
 //!
 //! The wire order is ours too: `shard_id` goes out last. Protobuf does not care, and so every strict prefix
 //! of what we wrote is refused, because a manifest without its shard id is none. **What cannot be caught:** a
@@ -15,13 +16,16 @@
 //! status, which then reads as one without values or as active. Neither format carries a checksum, so a
 //! flipped bit inside a value passes as well.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use prost::Message;
 use uuid::Uuid;
 
 use crate::coord::{Epoch, Generation, ManifestVersion, ShardId, WalPosition};
+
+/// Entries a token floor lists at most: a byte or two each, in every version of the manifest.
+const MAX_LISTED_ENTRIES: usize = 4_096;
 
 mod wire;
 
@@ -62,14 +66,35 @@ pub struct ShardManifest {
 }
 
 /// Which covered WAL entries carry client tokens that were alive when this was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenFloor {
     /// The first of them. From here to the replay cursor a missing entry is no hole: its rows are in
     /// SSTables.
     pub position: WalPosition,
+    /// All of them, ascending, the first among them. Empty when there are too many to list: it may then be
+    /// any from the first to the replay cursor.
+    pub entries: Vec<WalPosition>,
     /// When the youngest of their tokens was accepted, by its writer's clock, in milliseconds since 1970:
     /// once it has expired, so have all.
     pub newest_ms: u64,
+}
+
+impl TokenFloor {
+    /// Of these entries, if there are any; `newest_ms` as in the field.
+    pub fn of(entries: BTreeSet<WalPosition>, newest_ms: u64) -> Option<Self> {
+        let position = *entries.first()?;
+        let listed = entries.len() <= MAX_LISTED_ENTRIES;
+        let entries = if listed { entries.into_iter().collect() } else { Vec::new() };
+        Some(Self { position, entries, newest_ms })
+    }
+
+    /// The entries to read for tokens, ascending, none above the replay cursor `covered`.
+    pub fn to_read(&self, covered: WalPosition) -> impl Iterator<Item = WalPosition> + Send {
+        let end = if self.entries.is_empty() { covered.get() } else { 0 };
+        let any = (self.position.get()..=end).map(WalPosition::new);
+        let listed = self.entries.iter().copied().take_while(move |entry| *entry <= covered);
+        any.chain(listed)
+    }
 }
 
 /// A published SSTable. Absent numbers are unknown, not zero.
@@ -181,7 +206,7 @@ impl ShardManifest {
         if self.current_generation == Generation::ZERO {
             return Err(ManifestError::Missing { field: "current_generation" });
         }
-        if self.token_floor.is_some_and(|floor| floor.position == WalPosition::ZERO) {
+        if self.token_floor.as_ref().is_some_and(|floor| floor.position == WalPosition::ZERO) {
             return Err(ManifestError::Missing { field: "token_floor.position" });
         }
         let mut previous = Generation::ZERO;

@@ -11,14 +11,15 @@ use arrow_schema::{ArrowError, Schema};
 use arrow_select::take::take;
 use headwater_engine::error::ShardError;
 use headwater_engine::shard::WriteOptions as ShardOptions;
-use headwater_engine::snapshot::{ReadLevel, Unchanged};
+use headwater_engine::snapshot::ReadLevel;
 use headwater_engine::table::TableError;
-use headwater_format::coord::{Epoch, Seq, ShardId};
+use headwater_format::coord::ShardId;
 use headwater_format::key::KeySchema;
 use headwater_format::token::ClientToken;
 use headwater_query::{GetRequest, ReadSnapshot};
 
 use crate::error::Error;
+use crate::reading::Freshness;
 use crate::table::{Rows, Table};
 use crate::ticket::TableAck;
 
@@ -41,10 +42,7 @@ pub struct WriteOptions {
 impl WriteOptions {
     /// What one shard is told.
     pub(crate) fn of_shard(&self, shard: ShardId) -> ShardOptions {
-        // Nobody writes under epoch 0, so this condition never holds.
-        let unknown = Unchanged { since: Seq::ZERO, epoch: Epoch::ZERO };
-        let unchanged = self.unchanged_since.as_ref();
-        let unchanged = unchanged.map(|snapshot| snapshot.unchanged(shard).unwrap_or(unknown));
+        let unchanged = self.unchanged_since.as_ref().map(|snapshot| snapshot.unchanged(shard));
         ShardOptions { token: self.token.clone(), unchanged }
     }
 }
@@ -94,9 +92,9 @@ impl Table {
         let mut attempt = 1;
         loop {
             // Undurable rows too: what is kept of them is written behind them, and lost with them if at all.
-            let snapshot = self.read(ReadLevel::Pending).await?;
             let request = GetRequest { keys: key_columns(key, &batch), columns: None };
-            let found = snapshot.get(&request).await.map_err(|error| self.read_failed(error))?;
+            let (snapshot, found) =
+                self.reading.get_at(ReadLevel::Pending, &request, Freshness::ACKNOWLEDGED).await?;
             let rows = self.completed(key, &batch, &found)?;
             options.unchanged_since = Some(snapshot);
             match self.put_with(rows, &options).await {

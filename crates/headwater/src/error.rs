@@ -135,6 +135,21 @@ pub enum Error {
         /// The setting `reads.max_pinned_snapshots`.
         max: usize,
     },
+    /// Rows of an update or delete by condition that others write so fast that they could not be changed
+    /// between two writes. Rows before them may be changed: sent again with its client token, the request
+    /// goes on with these.
+    #[error(
+        "table {table}: others wrote {rows} of the rows {attempts} times while they were being changed; send \
+         the request again"
+    )]
+    Contended {
+        /// Address of the table.
+        table: String,
+        /// How many rows were to be changed together.
+        rows: usize,
+        /// How often it was tried.
+        attempts: usize,
+    },
     /// The table was closed in this process; open it again.
     #[error("table {table} was closed; open it again")]
     Closed {
@@ -189,7 +204,7 @@ impl Error {
             Self::Read { source, .. } | Self::Query { source } => source.is_retryable(),
             Self::Put { failures, .. } => failures.iter().all(|failure| failure.error.is_retryable()),
             // Others release theirs, or they expire.
-            Self::TooManySnapshots { .. } => true,
+            Self::Contended { .. } | Self::TooManySnapshots { .. } => true,
             Self::Rows { .. }
             | Self::Setting { .. }
             | Self::StorageOption { .. }

@@ -20,6 +20,7 @@
 //! (`headwater-engine`), file formats (`headwater-format`, `headwater-lance`), or terminals and processes
 //! (`headwater-cli`).
 
+mod change;
 mod conditional;
 mod error;
 mod indexes;
@@ -42,6 +43,7 @@ mod ticket;
 pub mod verify;
 mod writer_defaults;
 
+pub use change::{DeleteResult, UpdateRequest, UpdateResult};
 pub use conditional::WriteOptions;
 pub use error::{Error, PutFailure};
 pub use options::OpenOptions;

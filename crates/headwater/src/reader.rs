@@ -38,9 +38,9 @@ impl Default for ReadOptions {
 
 /// A table open for reading. Many tasks may use it at once; they share what is read.
 ///
-/// Every row acknowledged anywhere is seen within the poll interval, and at once by [`Reader::strong`]. Shards
-/// that others make, and what others commit to the base, are seen up to `reads.base_refresh_ms` later, and at
-/// once by a strong read. What its reads show never goes back in time (P6).
+/// Every row acknowledged anywhere is seen within the poll interval, and at once by [`Reader::strong`].
+/// Shards that others make, and what others commit to the base, are seen up to `reads.base_refresh_ms` later,
+/// and at once by a strong read. What its reads show never goes back in time (P6).
 #[derive(Debug)]
 pub struct Reader {
     common: Arc<Common>,

@@ -61,6 +61,14 @@ impl Freshness {
     }
 }
 
+/// What a read streams.
+#[derive(Clone, Copy)]
+enum Stream<'a> {
+    Rows(&'a ScanRequest),
+    /// Keys of the rows a condition keeps, at most so many at a time.
+    Keys(Option<&'a str>, usize),
+}
+
 /// Reads of one table in one process.
 #[derive(Debug)]
 pub(crate) struct Reading {
@@ -150,10 +158,33 @@ impl Reading {
         request: &ScanRequest,
         freshness: Freshness,
     ) -> Result<SendableRecordBatchStream, Error> {
+        self.begin(ReadLevel::Durable, freshness, Stream::Rows(request)).await
+    }
+
+    /// The keys of the rows a condition keeps, of the newest state, at most `rows` at a time: see
+    /// [`ReadSnapshot::matching_keys`].
+    pub async fn matching_keys(
+        &self,
+        filter: Option<&str>,
+        rows: usize,
+    ) -> Result<SendableRecordBatchStream, Error> {
+        self.begin(ReadLevel::Pending, Freshness::ACKNOWLEDGED, Stream::Keys(filter, rows)).await
+    }
+
+    async fn begin(
+        &self,
+        level: ReadLevel,
+        freshness: Freshness,
+        stream: Stream<'_>,
+    ) -> Result<SendableRecordBatchStream, Error> {
         let mut tries = Tries::default();
         loop {
-            let snapshot = self.read(ReadLevel::Durable, freshness).await?;
-            let rows = match snapshot.scan(request).await {
+            let snapshot = self.read(level, freshness).await?;
+            let rows = match stream {
+                Stream::Rows(request) => snapshot.scan(request).await,
+                Stream::Keys(filter, rows) => snapshot.matching_keys(filter, rows).await,
+            };
+            let rows = match rows {
                 Ok(rows) => first_batch(rows).await,
                 Err(error) => Err(error),
             };
@@ -207,12 +238,22 @@ impl Reading {
     }
 
     pub async fn get(&self, request: &GetRequest, freshness: Freshness) -> Result<RecordBatch, Error> {
+        Ok(self.get_at(ReadLevel::Durable, request, freshness).await?.1)
+    }
+
+    /// The live rows of some keys, with the snapshot they were read from.
+    pub async fn get_at(
+        &self,
+        level: ReadLevel,
+        request: &GetRequest,
+        freshness: Freshness,
+    ) -> Result<(ReadSnapshot, RecordBatch), Error> {
         let mut tries = Tries::default();
         loop {
-            let snapshot = self.read(ReadLevel::Durable, freshness).await?;
+            let snapshot = self.read(level, freshness).await?;
             match snapshot.get(request).await {
                 Err(error) if tries.again(snapshot.source_names(), &error) => self.look_anew().await,
-                end => return end.map_err(|error| self.failed(error)),
+                end => return end.map(|rows| (snapshot, rows)).map_err(|error| self.failed(error)),
             }
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Owns: [`Tries`]. What a snapshot names may be compacted and collected before it is read: then the newest
 //! manifests name other files. When they name the same ones again, a file is really missing, and the read
-//! says so. So it is with SSTables of other columns than the base version that was known. Does not own: taking the next snapshot (`reading`).
+//! says so. So it is with SSTables of other columns than the base version that was known. Does not own:
+//! taking the next snapshot (`reading`).
 
 use std::collections::BTreeSet;
 

@@ -37,7 +37,7 @@ use crate::writer_defaults;
 #[derive(Debug)]
 pub struct Table {
     lance: Arc<LanceTable>,
-    router: Router,
+    pub(crate) router: Router,
     pub(crate) shards: Arc<Shards>,
     pub(crate) reading: Reading,
 }

@@ -1,9 +1,9 @@
 //! Versions of the base that are pinned for reading.
 //!
-//! Owns: [`BaseVersion`], and when storage is asked for a newer one: always ([`LanceTable::pin`]), or when the
-//! last answer is too old ([`LanceTable::pin_known`]). A version never changes, and a read of an older one is
-//! right as long as the shards still have the generations that are not part of it; who puts both together
-//! checks that. What this process commits itself is pinned from then on. Does not own: reading.
+//! Owns: [`BaseVersion`], and when storage is asked for a newer one: always ([`LanceTable::pin`]), or when
+//! the last answer is too old ([`LanceTable::pin_known`]). A version never changes, and a read of an older
+//! one is right as long as the shards still have the generations that are not part of it; who puts both
+//! together checks that. What this process commits itself is pinned from then on. Does not own: reading.
 
 use std::sync::Arc;
 use std::time::Duration;

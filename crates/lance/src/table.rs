@@ -2,8 +2,8 @@
 //!
 //! Owns: [`LanceTable`], its options, opening, and the newest known version of the base. Does not own:
 //! creating tables (`create`), initialising the write tier (`init`), shards (`shards`), the engine's view of
-//! it (`table_io`), versions that are read (`pin`). Keeps P16: every path below the table goes through the object store and the credentials
-//! the table was opened with.
+//! it (`table_io`), versions that are read (`pin`). Keeps P16: every path below the table goes through the
+//! object store and the credentials the table was opened with.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -25,7 +25,7 @@ use crate::error::QueryError;
 use crate::masks::{MaskCut, Masks};
 use crate::newer::Newer;
 use crate::snapshot::ReadSnapshot;
-use crate::sql::{SqlSettings, bounded};
+use crate::sql::SqlSettings;
 
 /// Reads by key of an SSTable after which its keys are read into memory rather than looked up on storage.
 const PROBES_BEFORE_KEYS: u32 = 2;
@@ -100,9 +100,7 @@ impl ReadCache {
     /// [`SqlSettings`].
     pub(crate) async fn context(&self) -> Result<Arc<TaskContext>, QueryError> {
         let make = || async {
-            let (config, runtime) = bounded(&SqlSettings::default())?;
-            let context = TaskContext::default().with_session_config(config).with_runtime(runtime);
-            Ok(Arc::new(context))
+            Ok(bounded(SessionConfig::new(), SqlSettings::default().memory_bytes)?.task_ctx())
         };
         self.context.get_or_try_init(make).await.cloned()
     }

@@ -67,6 +67,15 @@ pub enum QueryError {
         /// The columns there are.
         known: String,
     },
+    /// What a column of an update is to become: the expression is no SQL, its values do not fit the column,
+    /// or the column cannot be updated.
+    #[error("column {column}: {reason}")]
+    Assignment {
+        /// The column.
+        column: String,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
     /// Keys to look up that cannot be keys of the table.
     #[error("{reason}")]
     Keys {

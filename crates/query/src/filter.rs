@@ -8,9 +8,12 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_select::filter::filter_record_batch;
 use datafusion::common::tree_node::TreeNode;
+use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, Operator};
@@ -45,7 +48,7 @@ impl Filter {
         if text.trim().is_empty() {
             return Err(refused("it is empty: leave it out to read every row".to_owned()));
         }
-        check_whole(text).map_err(refused)?;
+        check_whole(text, "condition").map_err(refused)?;
         let planner = Planner::new(Arc::clone(table));
         let parse = || planner.parse_filter(text).map_err(|error| refused(plain(&error)));
         caught(|| Self::plan(text, &planner, parse()?, table))
@@ -77,12 +80,7 @@ impl Filter {
     fn plan(text: &str, planner: &Planner, parsed: Expr, table: &SchemaRef) -> Result<Self, QueryError> {
         let refused = |reason: String| QueryError::Filter { filter: text.to_owned(), reason };
         of_rows::check_plan(&parsed).map_err(refused)?;
-        let columns: BTreeSet<String> =
-            parsed.column_refs().into_iter().map(|column| column.name.clone()).collect();
-        if let Some(unknown) = columns.iter().find(|name| table.field_with_name(name).is_err()) {
-            let known = names(table);
-            return Err(refused(format!("there is no column {unknown:?}; the table has {known}")));
-        }
+        let columns = check_known(&parsed, table).map_err(refused)?;
         let expr = planner.optimize_expr(parsed).map_err(|error| refused(plain(&error)))?;
         let physical = planner.create_physical_expr(&expr).map_err(|error| refused(plain(&error)))?;
         match physical.data_type(table) {
@@ -141,6 +139,11 @@ impl Filter {
         &self.columns
     }
 
+    /// Those of `rows`, which have all its columns, that it keeps.
+    pub(crate) fn of(&self, rows: &RecordBatch) -> Result<RecordBatch, QueryError> {
+        Ok(rows_kept(rows, &self.on(rows.schema_ref())?)?)
+    }
+
     /// As an expression on batches of `schema`, which has all its columns.
     pub(crate) fn on(&self, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>, QueryError> {
         let planner = Planner::new(Arc::new(schema.clone()));
@@ -149,9 +152,31 @@ impl Filter {
     }
 }
 
-/// Checks that the whole text is one expression. Lance's parser reads it as the end of a statement and leaves
-/// out what follows the condition, so `n = 1 LIMIT 2` would read more rows than it says.
-pub(crate) fn check_whole(text: &str) -> Result<(), String> {
+/// The rows of `batch` for which `condition` is true.
+pub(crate) fn rows_kept(
+    batch: &RecordBatch,
+    condition: &Arc<dyn PhysicalExpr>,
+) -> Result<RecordBatch, DataFusionError> {
+    let answers = condition.evaluate(batch)?.into_array(batch.num_rows())?;
+    let answers = answers.as_boolean_opt().ok_or_else(|| {
+        QueryError::execution(format!("a filter gave {}, no condition", answers.data_type()))
+    })?;
+    Ok(filter_record_batch(batch, answers)?)
+}
+
+/// The columns of `expr`, all of which the table has.
+pub(crate) fn check_known(expr: &Expr, table: &Schema) -> Result<BTreeSet<String>, String> {
+    let columns: BTreeSet<String> =
+        expr.column_refs().into_iter().map(|column| column.name.clone()).collect();
+    match columns.iter().find(|name| table.field_with_name(name).is_err()) {
+        Some(unknown) => Err(format!("there is no column {unknown:?}; the table has {}", names(table))),
+        None => Ok(columns),
+    }
+}
+
+/// Checks that the whole text is one `what`. Lance's parser reads it as the end of a statement and leaves out
+/// what follows, so `n = 1 LIMIT 2` would read more rows than it says.
+pub(crate) fn check_whole(text: &str, what: &str) -> Result<(), String> {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().map_err(|error| error.to_string())?;
     if let Some(placeholder) = tokens.iter().find(|token| matches!(token, Token::Placeholder(_))) {
         return Err(format!("{placeholder} stands for a value that is not given: write the value"));
@@ -170,7 +195,7 @@ pub(crate) fn check_whole(text: &str) -> Result<(), String> {
     of_rows::check_text(&condition)?;
     match parser.peek_token().token {
         Token::EOF => Ok(()),
-        other => Err(format!("it goes on after the condition, with {other}")),
+        other => Err(format!("it goes on after the {what}, with {other}")),
     }
 }
 

@@ -12,7 +12,9 @@
 //! memtables. No keys are compared while rows are read.
 
 mod base;
+mod bounded;
 mod cache;
+mod change;
 mod count;
 mod depth;
 mod error;
@@ -31,6 +33,7 @@ mod sql;
 mod stream;
 
 pub use cache::ReadCache;
+pub use change::{Change, Statement};
 pub use error::QueryError;
 pub use get::GetRequest;
 pub use query::{Columns, Metric, OrderBy, QueryRequest, VectorQuery, VectorSearch};

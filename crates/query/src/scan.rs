@@ -54,7 +54,7 @@ impl ReadSnapshot {
 
     /// One partition: sources one after the other, oldest first. Boxed: the types of SQL trees are so deep
     /// that whoever spawns a read would have to raise the compiler's recursion limit.
-    fn scan_plan<'a>(
+    pub(crate) fn scan_plan<'a>(
         &'a self,
         request: &'a ScanRequest,
     ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>, QueryError>> {

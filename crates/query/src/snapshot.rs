@@ -103,10 +103,11 @@ impl ReadSnapshot {
         self.inner.shards.iter().map(|shard| (shard.snapshot.shard(), shard.snapshot.seq())).collect()
     }
 
-    /// The condition that a key of `shard` was not written since; none unless this process writes the shard.
-    pub fn unchanged(&self, shard: ShardId) -> Option<Unchanged> {
-        let shard = self.inner.shards.iter().find(|sources| sources.snapshot.shard() == shard)?;
-        shard.snapshot.unchanged()
+    /// The condition that a key of `shard` was not written since; one that never holds unless this process
+    /// writes the shard.
+    pub fn unchanged(&self, shard: ShardId) -> Unchanged {
+        let shard = self.inner.shards.iter().find(|sources| sources.snapshot.shard() == shard);
+        shard.map_or(Unchanged::Unknown, |shard| shard.snapshot.unchanged())
     }
 
     /// The bytes each memtable it keeps is charged for. Snapshots share memtables: the same one is named the

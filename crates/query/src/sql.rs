@@ -13,8 +13,6 @@ use datafusion::common::TableReference;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::{SQLOptions, SessionContext};
-use datafusion::execution::memory_pool::FairSpillPool;
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, displayable, execute_stream};
@@ -26,14 +24,13 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 use futures::{FutureExt, StreamExt, TryStreamExt, future};
 
+use crate::bounded::bounded;
 use crate::depth::check_depth;
 use crate::error::QueryError;
 use crate::snapshot::ReadSnapshot;
 
 /// Stack for planning: several times what the deepest query that is not refused takes.
 const PLANNING_STACK_BYTES: usize = 64 << 20;
-/// Bytes a sort sets aside for merging what it wrote to files, where there are enough.
-const MERGE_BYTES: usize = 10 << 20;
 
 /// What queries of a session may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,9 +64,8 @@ impl SqlSession {
     /// # Errors
     /// [`QueryError::Execution`] when there is no place for temporary files.
     pub fn new(settings: &SqlSettings) -> Result<Self, QueryError> {
-        let (config, runtime) = bounded(settings)?;
-        let config = config.with_information_schema(true);
-        Ok(Self { context: SessionContext::new_with_config_rt(config, runtime) })
+        let config = SessionConfig::new().with_information_schema(true);
+        Ok(Self { context: bounded(config, settings.memory_bytes)? })
     }
 
     /// Lets queries name `snapshot`. Names are told apart by case; SQL takes one that is not in double quotes
@@ -159,18 +155,6 @@ impl SqlSession {
         let tables = if tables.is_empty() { "no tables".to_owned() } else { tables.join(", ") };
         Err(sql(format!("there is no table {:?}, there is {tables}{hint}", name.to_string())))
     }
-}
-
-/// What keeps queries within `settings`.
-///
-/// # Errors
-/// [`QueryError::Execution`] when there is no place for temporary files.
-pub(crate) fn bounded(settings: &SqlSettings) -> Result<(SessionConfig, Arc<RuntimeEnv>), QueryError> {
-    let pool = Arc::new(FairSpillPool::new(settings.memory_bytes));
-    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
-    // What a sort sets aside for merging must leave room for the rows.
-    let merging = settings.memory_bytes.div_ceil(16).min(MERGE_BYTES);
-    Ok((SessionConfig::new().with_sort_spill_reservation_bytes(merging), runtime))
 }
 
 /// Whether the statement is one that reads. What it reads from is checked when it is planned.

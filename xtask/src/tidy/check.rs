@@ -18,6 +18,7 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, CheckError> {
     for file in &files {
         check_file(file, &mut findings)?;
     }
+    findings.extend(manifests::unit_tests(&files)?);
     let sources: Vec<Source> = files.iter().filter(|file| is_rust(file)).map(source).collect();
     let page = files.iter().find(|file| file.path == invariants::PAGE).map_or("", |file| file.text.as_str());
     findings.extend(invariants::page(page));

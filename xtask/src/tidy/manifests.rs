@@ -1,4 +1,4 @@
-//! What a crate's manifest may say: who depends on Lance, and no doc tests that nobody would run.
+//! What a crate's manifest may say: who depends on Lance, and no tests that nobody would run.
 
 use toml::Table;
 
@@ -37,6 +37,31 @@ pub fn manifest(file: &TextFile) -> Result<Vec<Finding>, CheckError> {
     if doctest != Some(false) && !is_program {
         let message = "`make test` runs no doc tests: say `doctest = false` in [lib], and test the example";
         findings.push(Finding::new(&file.path, 1, message));
+    }
+    Ok(findings)
+}
+
+/// Unit tests that nobody runs: of libraries that turn them off.
+///
+/// # Errors
+///
+/// [`CheckError::Manifest`] when a manifest is no TOML.
+pub fn unit_tests(files: &[TextFile]) -> Result<Vec<Finding>, CheckError> {
+    let mut findings = Vec::new();
+    for file in files {
+        let Some(folder) = file.path.strip_suffix("Cargo.toml") else { continue };
+        let table: Table =
+            file.text.parse().map_err(|source| CheckError::Manifest { path: file.path.clone(), source })?;
+        if table.get("lib").and_then(|lib| lib.get("test")?.as_bool()) != Some(false) {
+            continue;
+        }
+        let sources = format!("{folder}src/");
+        for source in files.iter().filter(|source| source.path.starts_with(&sources)) {
+            if let Some(line) = source.text.lines().position(|line| line.trim() == "#[cfg(test)]") {
+                let message = format!("these tests are never run: {} says `test = false`", file.path);
+                findings.push(Finding::new(&source.path, line + 1, message));
+            }
+        }
     }
     Ok(findings)
 }

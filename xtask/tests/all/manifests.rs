@@ -1,6 +1,6 @@
 //! What a crate's manifest may say.
 
-use xtask::tidy::manifests::manifest;
+use xtask::tidy::manifests::{manifest, unit_tests};
 use xtask::workspace::TextFile;
 
 fn messages(text: &str) -> Vec<String> {
@@ -37,4 +37,21 @@ fn a_workspace_manifest_is_no_crate_and_broken_toml_is_an_error() {
     assert!(messages("[workspace]\nmembers = []\n").is_empty());
     let file = TextFile { path: "Cargo.toml".to_owned(), text: "[package\n".to_owned() };
     assert!(manifest(&file).unwrap_err().to_string().starts_with("Cargo.toml is no valid manifest"));
+}
+
+#[test]
+fn a_library_with_unit_tests_runs_them() {
+    let files = |rest: &str, source: &str| {
+        let file = |path: &str, text: String| TextFile { path: path.to_owned(), text };
+        [
+            file("crates/x/Cargo.toml", crate_with("x", rest)),
+            file("crates/x/src/a.rs", source.to_owned()),
+            file("crates/xy/src/a.rs", "#[cfg(test)]\n".to_owned()),
+        ]
+    };
+    let found = unit_tests(&files("test = false\n", "fn f() {}\n\n#[cfg(test)]\nmod tests {}\n")).unwrap();
+    assert_eq!(found.len(), 1);
+    assert!(found[0].to_string().starts_with("crates/x/src/a.rs:3: these tests are never run"), "{found:?}");
+    assert!(unit_tests(&files("", "#[cfg(test)]\nmod tests {}\n")).unwrap().is_empty());
+    assert!(unit_tests(&files("test = false\n", "fn f() {}\n")).unwrap().is_empty());
 }

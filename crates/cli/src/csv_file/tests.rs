@@ -1,21 +1,17 @@
 #![allow(clippy::unwrap_used)]
 
-use std::time::Duration;
-
-use arrow_array::types::Int64Type;
 use arrow_schema::TimeUnit;
 
 use super::*;
+use crate::reading_in_tests::{self, read_all};
 
 fn reading(batch_rows: usize) -> Reading {
-    let fields = vec![
-        Field::new("id", DataType::Int64, false),
+    let others = vec![
         Field::new("name", DataType::Utf8, true),
         Field::new("at", DataType::Timestamp(TimeUnit::Second, None), true),
         Field::new("raw", DataType::Binary, true),
     ];
-    let schema = Arc::new(Schema::new(fields));
-    Reading { schema, format: None, batch_rows, batch_wait: Duration::MAX, skip_rows: 0, csv_delimiter: b',' }
+    reading_in_tests::reading(others, batch_rows)
 }
 
 /// Ids handed over, chunk by chunk, and the error at the end.
@@ -23,19 +19,7 @@ fn read(text: &str, batch_rows: usize, skip: u64) -> (Vec<Vec<i64>>, Option<Inpu
     let (mut file, skipped) =
         CsvFile::open(text.as_bytes(), "rows.csv".into(), &reading(batch_rows), skip).unwrap();
     assert_eq!(skipped, skip);
-    let (mut chunks, mut next) = (Vec::new(), skip);
-    loop {
-        match file.next() {
-            Ok(None) => return (chunks, None),
-            Err(error) => return (chunks, Some(error)),
-            Ok(Some(chunk)) => {
-                assert_eq!(chunk.first, next, "chunks follow one another");
-                next += chunk.rows.num_rows() as u64;
-                let ids = chunk.rows.column_by_name("id").unwrap().as_primitive::<Int64Type>();
-                chunks.push(ids.values().to_vec());
-            }
-        }
-    }
+    read_all(&mut file, skip)
 }
 
 /// Where and what the error of a text is.

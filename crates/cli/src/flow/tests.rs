@@ -2,23 +2,14 @@
 
 use std::io::{PipeReader, PipeWriter, Write, pipe};
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_schema::{DataType, Field, Schema};
-
 use super::*;
 use crate::csv_file::CsvFile;
-use crate::input::{FileReader, Reading};
+use crate::input::FileReader;
 use crate::ndjson::Ndjson;
+use crate::reading_in_tests::{self, reading};
 
 /// Long enough that a test would be killed before it is over.
 const FOR_EVER: Duration = Duration::MAX;
-
-fn reading(batch_rows: usize) -> Reading {
-    let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
-    let (format, batch_wait) = (None, FOR_EVER);
-    Reading { schema, format, batch_rows, batch_wait, skip_rows: 0, csv_delimiter: b',' }
-}
 
 /// A flow that waits so long for more, its stop, and where its input is written.
 fn flow(wait: Duration, begin: &str) -> (Flow, StopReading, PipeWriter) {
@@ -28,63 +19,83 @@ fn flow(wait: Duration, begin: &str) -> (Flow, StopReading, PipeWriter) {
     (Flow::start(move || Ok(reader), wait, stop.clone()).unwrap(), stop, writer)
 }
 
-fn ids(file: &mut dyn FileReader) -> Option<Vec<i64>> {
-    let chunk = file.next().unwrap()?;
-    Some(chunk.rows.column(0).as_primitive::<Int64Type>().values().to_vec())
+/// Rows of a pipe, at most so many at a time.
+struct Piped {
+    file: Box<dyn FileReader>,
+    stop: StopReading,
+    writer: PipeWriter,
+}
+
+fn ndjson(wait: Duration, batch_rows: usize, begin: &str) -> Piped {
+    let (flow, stop, writer) = flow(wait, begin);
+    let file = Ndjson::open(flow, "pipe".into(), &reading(Vec::new(), batch_rows), 0).unwrap().0;
+    Piped { file: Box::new(file), stop, writer }
+}
+
+fn csv(wait: Duration, batch_rows: usize, begin: &str) -> Piped {
+    let (flow, stop, writer) = flow(wait, begin);
+    let file = CsvFile::open(flow, "pipe".into(), &reading(Vec::new(), batch_rows), 0).unwrap().0;
+    Piped { file: Box::new(file), stop, writer }
+}
+
+impl Piped {
+    fn write(&mut self, text: &str) {
+        self.writer.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Ids of the next rows; none at the end.
+    fn ids(&mut self) -> Option<Vec<i64>> {
+        self.file.next().unwrap().as_ref().map(reading_in_tests::ids)
+    }
+
+    /// The same after the writer has gone, and nothing behind them.
+    fn last_ids(self) -> Option<Vec<i64>> {
+        let Self { mut file, writer, .. } = self;
+        drop(writer);
+        let last = file.next().unwrap().as_ref().map(reading_in_tests::ids);
+        assert_eq!(file.next().unwrap().map(|chunk| chunk.first), None);
+        last
+    }
 }
 
 #[test]
 fn whole_rows_do_not_wait_for_one_that_is_slow_to_come() {
-    let (flow, _, mut writer) = flow(TICK, "{\"id\":1}\n{\"id\":2}\n{\"id\":");
-    let mut file = Ndjson::open(flow, "pipe".into(), &reading(100), 0).unwrap().0;
-    assert_eq!(ids(&mut file), Some(vec![1, 2]));
-    writer.write_all(b"3}\n").unwrap();
-    assert_eq!(ids(&mut file), Some(vec![3]));
-    writer.write_all(b"{\"id\":4}").unwrap();
-    drop(writer);
-    assert_eq!(ids(&mut file), Some(vec![4]), "the last line needs no end");
-    assert_eq!(ids(&mut file), None);
-
-    let (flow, _, mut writer) = self::flow(TICK, "id\n1\n2\n\"3");
-    let mut file = CsvFile::open(flow, "pipe".into(), &reading(100), 0).unwrap().0;
-    assert_eq!(ids(&mut file), Some(vec![1, 2]));
-    writer.write_all(b"4\"\n5\n").unwrap();
-    assert_eq!(ids(&mut file), Some(vec![34, 5]));
-    writer.write_all(b"6").unwrap();
-    drop(writer);
-    assert_eq!(ids(&mut file), Some(vec![6]));
-    assert_eq!(ids(&mut file), None);
+    let cases = [
+        (ndjson(TICK, 100, "{\"id\":1}\n{\"id\":2}\n{\"id\":"), "3}\n{\"id\":4}\n", [3, 4], "{\"id\":5}"),
+        (csv(TICK, 100, "id\n1\n2\n\"3"), "4\"\n5\n", [34, 5], "5"),
+    ];
+    for (mut piped, more, ids, last) in cases {
+        assert_eq!(piped.ids(), Some(vec![1, 2]));
+        piped.write(more);
+        assert_eq!(piped.ids(), Some(ids.to_vec()));
+        piped.write(last);
+        assert_eq!(piped.last_ids(), Some(vec![5]), "the last line needs no end");
+    }
 }
 
 #[test]
 fn a_batch_is_filled_while_input_comes() {
-    let (flow, _, writer) = flow(FOR_EVER, "{\"id\":1}\n{\"id\":2}\n{\"id\":3}\n");
-    let mut file = Ndjson::open(flow, "pipe".into(), &reading(2), 0).unwrap().0;
-    assert_eq!(ids(&mut file), Some(vec![1, 2]));
-    drop(writer);
-    assert_eq!(ids(&mut file), Some(vec![3]));
-    assert_eq!(ids(&mut file), None);
+    let mut piped = ndjson(FOR_EVER, 2, "{\"id\":1}\n{\"id\":2}\n{\"id\":3}\n");
+    assert_eq!(piped.ids(), Some(vec![1, 2]));
+    assert_eq!(piped.last_ids(), Some(vec![3]));
 }
 
 /// The writer stays: nothing but the stop ends the input.
 #[test]
 fn after_a_stop_the_whole_rows_that_came_are_read_and_the_cut_one_is_not() {
-    let (flow, stop, _writer) = flow(FOR_EVER, "{\"id\":1}\n{\"id\":2}\n{\"id\":3");
-    let mut file = Ndjson::open(flow, "pipe".into(), &reading(1), 0).unwrap().0;
-    assert_eq!(ids(&mut file), Some(vec![1]));
-    stop.set();
-    assert_eq!(ids(&mut file), Some(vec![2]));
-    assert_eq!(file.next().unwrap_err().line, Some(3), "which is no error of the command");
-
-    let (flow, stop, mut writer) = self::flow(FOR_EVER, "id\n1\n2\n3");
-    let mut file = CsvFile::open(flow, "pipe".into(), &reading(1), 0).unwrap().0;
-    assert_eq!(ids(&mut file), Some(vec![1]));
-    stop.set();
-    assert_eq!(ids(&mut file), Some(vec![2]));
-    assert_eq!(ids(&mut file), None, "3 may be the beginning of 34");
+    let stopped = |mut piped: Piped| {
+        assert_eq!(piped.ids(), Some(vec![1]));
+        piped.stop.set();
+        assert_eq!(piped.ids(), Some(vec![2]));
+        piped
+    };
+    let mut piped = stopped(ndjson(FOR_EVER, 1, "{\"id\":1}\n{\"id\":2}\n{\"id\":3"));
+    assert_eq!(piped.file.next().unwrap_err().line, Some(3), "which is no error of the command");
+    let mut piped = stopped(csv(FOR_EVER, 1, "id\n1\n2\n3"));
+    assert_eq!(piped.ids(), None, "3 may be the beginning of 34");
     // Whoever reads the pipe may have gone already.
-    let _ = writer.write_all(b"4\n5\n");
-    assert_eq!(ids(&mut file), None, "an end is an end");
+    let _ = piped.writer.write_all(b"4\n5\n");
+    assert_eq!(piped.ids(), None, "an end is an end");
 }
 
 #[test]

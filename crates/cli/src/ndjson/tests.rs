@@ -1,23 +1,12 @@
 #![allow(clippy::unwrap_used)]
 
-use std::time::Duration;
-
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
 use arrow_schema::{DataType, Field};
 
 use super::*;
+use crate::reading_in_tests::{self, read_all};
 
 fn reading(batch_rows: usize) -> Reading {
-    let fields = vec![Field::new("id", DataType::Int64, false), Field::new("name", DataType::Utf8, true)];
-    Reading {
-        schema: Arc::new(Schema::new(fields)),
-        format: None,
-        batch_rows,
-        batch_wait: Duration::MAX,
-        skip_rows: 0,
-        csv_delimiter: b',',
-    }
+    reading_in_tests::reading(vec![Field::new("name", DataType::Utf8, true)], batch_rows)
 }
 
 /// Ids handed over, chunk by chunk, and the error at the end.
@@ -25,18 +14,7 @@ fn read(text: &str, batch_rows: usize, skip: u64) -> (Vec<Vec<i64>>, Option<Inpu
     let (mut file, skipped) =
         Ndjson::open(text.as_bytes(), "rows.ndjson".into(), &reading(batch_rows), skip).unwrap();
     assert_eq!(skipped, skip);
-    let (mut chunks, mut next) = (Vec::new(), skip);
-    loop {
-        match file.next() {
-            Ok(None) => return (chunks, None),
-            Err(error) => return (chunks, Some(error)),
-            Ok(Some(chunk)) => {
-                assert_eq!(chunk.first, next, "chunks follow one another");
-                next += chunk.rows.num_rows() as u64;
-                chunks.push(chunk.rows.column(0).as_primitive::<Int64Type>().values().to_vec());
-            }
-        }
-    }
+    read_all(&mut file, skip)
 }
 
 #[test]

@@ -116,6 +116,6 @@ pub fn next_manifest(latest: &ShardManifest, publish: &Publish) -> Result<ShardM
     next.replay_after = publish.last_position;
     next.last_seen = latest.last_seen.max(publish.last_position);
     next.current_generation = publish.sstable.generation.next();
-    next.token_floor = publish.token_floor;
+    next.token_floor = publish.token_floor.clone();
     Ok(next)
 }

@@ -85,10 +85,13 @@ impl Conductor {
 
     /// Why the condition of a put with `keys` does not hold; none when it does.
     fn unmet(&self, keys: &BatchKeys, unchanged: Unchanged) -> Option<ShardError> {
-        let Unchanged { since, epoch } = unchanged;
         if self.ctx.parts.plants.has(Plants::ConditionIgnored) {
             return None;
         }
+        let failed = |reason| Some(ShardError::ConditionFailed { shard: self.ctx.shard, reason });
+        let Unchanged::Since { seq: since, epoch } = unchanged else {
+            return failed("the snapshot was taken while others wrote the shard".to_owned());
+        };
         let state = self.shared.lock();
         let (oldest, next) = (state.tiers.oldest_seq(), state.tiers.next_seq);
         let reason = if epoch != self.ctx.epoch {
@@ -103,7 +106,7 @@ impl Conductor {
             let row = state.tiers.first_changed(keys, since)?;
             format!("the key in row {row} (counted from 0) was written since Seq {since}")
         };
-        Some(ShardError::ConditionFailed { shard: self.ctx.shard, reason })
+        failed(reason)
     }
 
     fn too_many_tokens(&self) -> ShardError {

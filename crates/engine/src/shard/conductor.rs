@@ -146,6 +146,10 @@ impl Conductor {
             Event::Put(request) => self.on_put(*request),
             Event::Encoded(group, entry) => self.on_encoded(group, entry),
             Event::Appended(written) => self.on_appended(*written),
+            Event::Tokens(beginning, reply) => {
+                let _ = reply.send(Ok(self.tokens.beginning_with(&beginning, self.ctx.now())));
+                Ok(())
+            }
             Event::Seal(reply) => self.on_seal(reply),
             Event::Close(reply) => self.on_close(reply),
             Event::Pressure => self.on_pressure(),
@@ -581,6 +585,9 @@ impl Conductor {
             }
             Event::Encoded(group, _) => group.fail(cause),
             Event::Appended(written) => written.group.fail(cause),
+            Event::Tokens(_, reply) => {
+                let _ = reply.send(Err(cause.clone()));
+            }
             Event::Seal(reply) => {
                 let _ = reply.send(Err(cause.clone()));
             }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headwater_format::coord::{Epoch, Generation};
+use headwater_format::token::ClientToken;
 use tokio::sync::oneshot;
 
 use crate::budget::Charge;
@@ -13,6 +14,7 @@ use crate::ingest::PreparedBatch;
 use crate::manifest::Published;
 use crate::shard::handle::Seal;
 use crate::shard::options::WriteOptions;
+use crate::shard::tokens::Listed;
 use crate::wal::append::Appended;
 use crate::wal::queue::{AckSender, Group};
 
@@ -46,6 +48,8 @@ pub(super) struct Written {
 pub(super) enum Event {
     /// Somebody writes.
     Put(Box<PutRequest>),
+    /// Somebody asks which tokens with this beginning are known.
+    Tokens(ClientToken, oneshot::Sender<Result<Vec<Listed>, ShardError>>),
     /// Somebody wants the active memtable frozen.
     Seal(oneshot::Sender<Result<Seal, ShardError>>),
     /// Somebody wants everything flushed and the shard closed.

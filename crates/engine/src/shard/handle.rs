@@ -7,6 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use futures::future::{Either, select};
 use headwater_format::coord::{Epoch, Generation, ShardId, WalPosition};
+use headwater_format::token::ClientToken;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::ShardError;
@@ -19,6 +20,7 @@ use crate::shard::state::{Phase, Shared};
 use crate::shard::stats::ShardStats;
 use crate::shard::task_slot::TaskSlot;
 use crate::shard::ticket::{Ack, Ticket};
+use crate::shard::tokens::Listed;
 use crate::snapshot::{Lineage, ReadLevel, ShardSnapshot, SnapshotLimits, Unchanged};
 
 /// A shard this process has claimed. Usable from many tasks at once.
@@ -152,6 +154,25 @@ impl Shard {
         options: WriteOptions,
     ) -> Result<Ticket, ShardError> {
         self.submit_accepted(self.ctx.ingest.deletes(keys)?, options).await
+    }
+
+    /// The client tokens that begin with the bytes of `beginning`, of writes that are durable; those on their
+    /// way are waited for. What a snapshot taken before sees of them, it lists.
+    ///
+    /// # Errors
+    /// What stopped the writer.
+    pub async fn tokens(&self, beginning: &ClientToken) -> Result<Vec<ClientToken>, ShardError> {
+        let (reply, answer) = oneshot::channel();
+        self.post(Event::Tokens(beginning.clone(), reply))?;
+        let listed = answer.await.unwrap_or_else(|_gone| Err(self.shared.why_stopped()))?;
+        let mut tokens = Vec::with_capacity(listed.len());
+        for Listed { token, underway } in listed {
+            if let Some(underway) = underway {
+                underway.await.unwrap_or_else(|_gone| Err(self.shared.why_stopped()))?;
+            }
+            tokens.push(token);
+        }
+        Ok(tokens)
     }
 
     /// Freezes the active memtable. [`Seal::wait`] waits for its flush.

@@ -142,9 +142,12 @@ async fn covered_tokens(
     let alive = |floor: &TokenFloor| {
         ctx.clocks().wall_ms.saturating_sub(floor.newest_ms) < ctx.settings.tokens.window_ms
     };
-    if let Some(floor) = claimed.token_floor.filter(alive) {
-        let remember = |at, entry: WalEntry| tokens.replayed(entry.tokens, at, None, ctx.clocks());
-        recovery.covered(floor.position, claimed.replay_after, remember).await?;
+    if let Some(floor) = claimed.token_floor.as_ref().filter(|floor| alive(floor)) {
+        let remember = |at, entry: Option<WalEntry>| match entry {
+            Some(entry) => tokens.replayed(entry.tokens, at, None, ctx.clocks()),
+            None => tokens.unread(at, floor.newest_ms, ctx.clocks()),
+        };
+        recovery.covered(floor.to_read(claimed.replay_after), remember).await?;
     }
     Ok(tokens)
 }

@@ -7,12 +7,13 @@
 //! Within a process age is measured by the monotone clock; what an entry says of its age by the wall clock
 //! is believed once, at open, and an entry of the future is taken for new.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use headwater_format::coord::{Seq, WalPosition};
 use headwater_format::shard_manifest::TokenFloor;
 use headwater_format::token::{ClientToken, EntryToken, MAX_TOKEN_BYTES};
+use tokio::sync::oneshot;
 
 use crate::budget::Charge;
 use crate::error::ShardError;
@@ -32,6 +33,9 @@ pub(super) struct Tokens {
     known: BTreeMap<ClientToken, Known>,
     /// When each token expires; ascending but for what was replayed from entries of different clocks.
     order: VecDeque<(Duration, ClientToken)>,
+    /// Covered entries that should tell of tokens and could not be read, with when the last of these tokens
+    /// expires, and was accepted: another open may read them, so they stay listed.
+    unread: BTreeMap<WalPosition, (Duration, u64)>,
     charge: Charge,
 }
 
@@ -61,6 +65,14 @@ pub(super) enum Seen {
     Written(Ack),
 }
 
+/// A token that is known.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub token: ClientToken,
+    /// Told what becomes of its write; none when that is durable.
+    pub underway: Option<oneshot::Receiver<Result<Ack, ShardError>>>,
+}
+
 /// One reading of both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clocks {
@@ -74,7 +86,8 @@ impl Tokens {
     /// Nothing remembered. `charge` follows the memory.
     pub fn new(settings: &TokenSettings, charge: Charge) -> Self {
         let window = Duration::from_millis(settings.window_ms);
-        Self { window, max: settings.max, known: BTreeMap::new(), order: VecDeque::new(), charge }
+        let (known, order, unread) = (BTreeMap::new(), VecDeque::new(), BTreeMap::new());
+        Self { window, max: settings.max, known, order, unread, charge }
     }
 
     /// What is known of `token`.
@@ -85,6 +98,25 @@ impl Tokens {
             Some(Known { fate: Fate::Written(ack), expires, .. }) if *expires > now => Seen::Written(*ack),
             _ => Seen::Never,
         }
+    }
+
+    /// The tokens that begin with the bytes of `beginning`, in their order.
+    pub fn beginning_with(&mut self, beginning: &ClientToken, now: Duration) -> Vec<Listed> {
+        let all = self.known.range_mut(beginning.clone()..);
+        let these = all.take_while(|(token, _)| token.bytes().starts_with(beginning.bytes()));
+        let listed = these.filter_map(|(token, known)| {
+            let underway = match &mut known.fate {
+                Fate::Underway(waiters) => {
+                    let (waiter, told) = oneshot::channel();
+                    waiters.push(waiter);
+                    Some(told)
+                }
+                Fate::Written(_) if known.expires > now => None,
+                Fate::Written(_) => return None,
+            };
+            Some(Listed { token: token.clone(), underway })
+        });
+        listed.collect()
     }
 
     /// Whether one more would be one too many: a token is never given up for a younger one.
@@ -142,17 +174,31 @@ impl Tokens {
         }
     }
 
+    /// The entry at `position`, which tells of tokens accepted until `newest_ms`, could not be read.
+    pub fn unread(&mut self, position: WalPosition, newest_ms: u64, at: Clocks) {
+        let age = Duration::from_millis(at.wall_ms.saturating_sub(newest_ms));
+        self.unread.insert(position, (at.now + self.window.saturating_sub(age), newest_ms));
+    }
+
     /// Where entries up to `covered` tell of tokens that are alive, for the manifest that covers them.
     pub fn floor(&self, covered: WalPosition, now: Duration) -> Option<TokenFloor> {
         let alive = self.known.values().filter(|known| known.expires > now);
-        let placed = alive.filter_map(|known| match &known.fate {
-            Fate::Written(ack) if ack.position <= covered => Some((ack.position, known.at_ms)),
-            _ => None,
-        });
-        placed.fold(None, |floor: Option<TokenFloor>, (position, at_ms)| {
-            let (lowest, newest) = floor.map_or((position, at_ms), |floor| (floor.position, floor.newest_ms));
-            Some(TokenFloor { position: lowest.min(position), newest_ms: newest.max(at_ms) })
-        })
+        let (mut entries, mut newest_ms) = (BTreeSet::new(), 0);
+        for known in alive {
+            if let Fate::Written(ack) = &known.fate
+                && ack.position <= covered
+            {
+                entries.insert(ack.position);
+                newest_ms = newest_ms.max(known.at_ms);
+            }
+        }
+        for (position, (expires, at_ms)) in &self.unread {
+            if *expires > now && *position <= covered {
+                entries.insert(*position);
+                newest_ms = newest_ms.max(*at_ms);
+            }
+        }
+        TokenFloor::of(entries, newest_ms)
     }
 
     /// The writer is over: who waits is told, nothing is remembered, and the memory is free.
@@ -197,8 +243,6 @@ impl Tokens {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::oneshot;
-
     use super::*;
     use crate::budget::MemoryBudget;
 
@@ -281,14 +325,21 @@ mod tests {
         }
         tokens.accept(token("d"), at(500));
         let floor = |covered, now| tokens.floor(WalPosition::new(covered), at(now).now);
-        let floor_at =
-            |position, newest_ms| Some(TokenFloor { position: WalPosition::new(position), newest_ms });
+        let floor_of = |entries: &[u64], newest_ms| {
+            TokenFloor::of(entries.iter().map(|entry| WalPosition::new(*entry)).collect(), newest_ms)
+        };
         assert_eq!(floor(2, 600), None);
-        assert_eq!(floor(3, 600), floor_at(3, 50_000));
-        assert_eq!(floor(8, 600), floor_at(3, 50_400));
-        assert_eq!(floor(8, 1_000), floor_at(5, 50_400), "a has expired");
-        assert_eq!(floor(20, 1_499), floor_at(9, 50_500));
+        assert_eq!(floor(3, 600), floor_of(&[3], 50_000));
+        assert_eq!(floor(8, 600), floor_of(&[3, 5], 50_400));
+        assert_eq!(floor(8, 1_000), floor_of(&[5], 50_400), "a has expired");
+        assert_eq!(floor(20, 1_499), floor_of(&[9], 50_500));
         assert_eq!(floor(20, 1_500), None);
+        // One that could not be read stays listed as long as its tokens may live.
+        tokens.unread(WalPosition::new(4), 50_600, at(700));
+        let floor = |covered, now| tokens.floor(WalPosition::new(covered), at(now).now);
+        assert_eq!(floor(8, 1_000), floor_of(&[4, 5], 50_600));
+        assert_eq!(floor(20, 1_599), floor_of(&[4], 50_600));
+        assert_eq!(floor(20, 1_600), None);
     }
 
     #[test]
@@ -303,5 +354,27 @@ mod tests {
         assert_eq!(tokens.seen(&token("old"), at(1_010).now), Seen::Written(ack(9)));
         assert_eq!(tokens.seen(&token("old"), at(1_020).now), Seen::Never);
         assert_eq!(tokens.charge.bytes(), 0);
+    }
+
+    #[test]
+    fn tokens_are_listed_by_how_they_begin_and_those_on_their_way_can_be_waited_for() {
+        let mut tokens = tokens(9);
+        for name in ["a1", "b", "b1", "b2", "b3", "c"] {
+            tokens.accept(token(name), at(0));
+        }
+        tokens.written(&token("b2"), ack(4));
+        tokens.accept(token("b4"), at(900));
+        tokens.written(&token("b4"), ack(5));
+        let listed = |tokens: &mut Tokens, ms| tokens.beginning_with(&token("b"), at(ms).now);
+        let names = |listed: &[Listed]| {
+            listed.iter().map(|listed| (listed.token.clone(), listed.underway.is_some())).collect::<Vec<_>>()
+        };
+        let now = listed(&mut tokens, 950);
+        let all = [("b", true), ("b1", true), ("b2", false), ("b3", true), ("b4", false)];
+        assert_eq!(names(&now), all.map(|(name, underway)| (token(name), underway)));
+        tokens.written(&token("b1"), ack(7));
+        let told = now.into_iter().find(|listed| listed.token == token("b1")).unwrap().underway;
+        assert_eq!(told.unwrap().try_recv().unwrap().unwrap(), ack(7));
+        assert!(!names(&listed(&mut tokens, 1_000)).contains(&(token("b2"), false)), "it has expired");
     }
 }

@@ -69,12 +69,12 @@ impl ShardSnapshot {
         self.lineage
     }
 
-    /// The condition that a write's keys are as this snapshot sees them. None when it was read without a
+    /// The condition that a write's keys are as this snapshot sees them. Unknown when it was read without a
     /// claim: only the writer knows its `Seq`s.
-    pub fn unchanged(&self) -> Option<Unchanged> {
+    pub fn unchanged(&self) -> Unchanged {
         match self.lineage {
-            Lineage::Writer(epoch) => Some(Unchanged { since: self.seq, epoch }),
-            Lineage::Follower { .. } => None,
+            Lineage::Writer(epoch) => Unchanged::Since { seq: self.seq, epoch },
+            Lineage::Follower { .. } => Unchanged::Unknown,
         }
     }
 

@@ -122,28 +122,25 @@ impl Recovery {
         self.parallel.min(fit.max(LEAST_PARALLEL)).max(1)
     }
 
-    /// Hands the entries from `first` to `last`, whose rows are in SSTables, to `apply`, in order, for what
-    /// they tell besides rows. One that is missing or damaged is passed over: it is no hole, and what it told
-    /// is lost.
+    /// Hands the entries at `positions`, whose rows are in SSTables, to `apply`, in order, for what they tell
+    /// besides rows. One that is missing or damaged is no hole: there is none to apply.
     ///
     /// # Errors
     /// What storage said.
     pub async fn covered(
         &self,
-        first: WalPosition,
-        last: WalPosition,
-        mut apply: impl FnMut(WalPosition, WalEntry),
+        positions: impl Iterator<Item = WalPosition> + Send,
+        mut apply: impl FnMut(WalPosition, Option<WalEntry>),
     ) -> Result<(), ShardError> {
-        let fetched = |position| async move { (position, self.fetch(position).await) };
-        let mut entries = stream::iter(first.get()..=last.get())
-            .map(|position| fetched(WalPosition::new(position)))
-            .buffered(self.parallel.clamp(1, COVERED_PARALLEL));
+        let fetched = |position| async move { (position, self.fetch_insistently(position).await) };
+        let mut entries =
+            stream::iter(positions).map(fetched).buffered(self.parallel.clamp(1, COVERED_PARALLEL));
         while let Some((position, entry)) = entries.next().await {
             match entry {
-                Ok(Some(fetched)) => apply(position, fetched.entry),
-                Ok(None) => {}
+                Ok(found) => apply(position, found.map(|fetched| fetched.entry)),
                 Err(ShardError::Corrupt { path, reason }) => {
                     tracing::warn!(shard = %self.shard, path, reason, "client tokens of an entry are lost");
+                    apply(position, None);
                 }
                 Err(error) => return Err(error),
             }
@@ -198,6 +195,17 @@ impl Recovery {
             None => Ok(None),
             Some(further) => self.fetch_known(position, further).await.map(Some),
         }
+    }
+
+    /// The entry at `position`, whose damage nobody would be told of: so it is believed later than elsewhere.
+    async fn fetch_insistently(&self, position: WalPosition) -> Result<Option<Fetched>, ShardError> {
+        for _ in 1..READS {
+            match self.fetch(position).await {
+                Err(ShardError::Corrupt { .. }) => {}
+                end => return end,
+            }
+        }
+        self.fetch(position).await
     }
 
     /// The entry at `position`. Damage is believed only when two reads in a row agree.

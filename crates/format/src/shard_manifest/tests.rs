@@ -30,7 +30,7 @@ fn full() -> ShardManifest {
         sstables: vec![sstable(2), sstable(7), sstable(8)],
         status: ShardStatus::Sealed,
         write_id: Some(Uuid::from_u128(7)),
-        token_floor: Some(TokenFloor { position: WalPosition::new(64), newest_ms: 1_700_000_000_000 }),
+        token_floor: TokenFloor::of([64, 70].map(WalPosition::new).into(), 1_700_000_000_000),
     }
 }
 
@@ -112,7 +112,7 @@ fn in_tag_order(manifest: &ShardManifest) -> Vec<u8> {
 /// As the page of formats states it: tag 1001, a message of a position and a time.
 #[test]
 fn a_token_floor_is_these_bytes() {
-    let floor = TokenFloor { position: WalPosition::new(64), newest_ms: 300 };
+    let floor = TokenFloor { position: WalPosition::new(64), entries: Vec::new(), newest_ms: 300 };
     let manifest = ShardManifest { token_floor: Some(floor), ..fresh() };
     let golden = [0xca, 0x3e, 0x05, 0x08, 0x40, 0x10, 0xac, 0x02];
     let bytes = manifest.encode();
@@ -120,6 +120,23 @@ fn a_token_floor_is_these_bytes() {
     assert_eq!(bytes.len(), fresh().encode().len() + golden.len());
     let error = refused(|manifest| manifest.token_floor.as_mut().unwrap().position = WalPosition::ZERO);
     assert_eq!(error, ManifestError::Missing { field: "token_floor.position" });
+    // Entries 64, 65 and 80: the steps 0, 1 and 15, packed, in tag 3.
+    let floor = TokenFloor::of([64, 65, 80].map(WalPosition::new).into(), 300);
+    let golden = [0xca, 0x3e, 0x0a, 0x08, 0x40, 0x10, 0xac, 0x02, 0x1a, 0x03, 0x00, 0x01, 0x0f];
+    let bytes = ShardManifest { token_floor: floor, ..fresh() }.encode();
+    assert_eq!(bytes.windows(golden.len()).filter(|window| *window == golden).count(), 1);
+}
+
+#[test]
+fn a_token_floor_names_the_entries_to_read_or_where_they_begin() {
+    let at = |entries: &[u64]| entries.iter().map(|entry| WalPosition::new(*entry)).collect::<Vec<_>>();
+    let floor = |entries: &[u64]| TokenFloor::of(at(entries).into_iter().collect(), 1);
+    assert_eq!(floor(&[]), None);
+    assert_eq!(floor(&[9, 3, 5]).unwrap().to_read(WalPosition::new(7)).collect::<Vec<_>>(), at(&[3, 5]));
+    let many: Vec<u64> = (10..=10 + MAX_LISTED_ENTRIES as u64).collect();
+    let many = floor(&many).unwrap();
+    assert_eq!((many.position, many.entries.len()), (WalPosition::new(10), 0));
+    assert_eq!(many.to_read(WalPosition::new(12)).collect::<Vec<_>>(), at(&[10, 11, 12]));
 }
 
 #[test]
@@ -191,7 +208,8 @@ fn any_manifest() -> impl Strategy<Value = ShardManifest> {
     let optional = || prop::option::of(any::<u64>());
     let table = (1_u64..1_000, "[^/\\\\\\x00.]{1,12}", optional(), optional(), optional());
     let values = prop::collection::btree_map("\\PC{0,6}", prop::collection::vec(any::<u8>(), 0..20), 0..4);
-    let floor = prop::option::of((1..=u64::MAX, any::<u64>()));
+    let entries = prop::collection::btree_set((1..=u64::MAX).prop_map(WalPosition::new), 0..9);
+    let floor = (entries, any::<u64>()).prop_map(|(entries, newest_ms)| TokenFloor::of(entries, newest_ms));
     let write_id = prop::option::of(any::<u128>());
     let rest = (any::<u128>(), any::<u32>(), values, any::<bool>(), write_id, floor);
     (numbers, prop::collection::vec(table, 0..6), rest).prop_map(|(numbers, tables, rest)| {
@@ -216,8 +234,7 @@ fn any_manifest() -> impl Strategy<Value = ShardManifest> {
             current_generation: Generation::new(generation + 1),
             status: if sealed { ShardStatus::Sealed } else { ShardStatus::Active },
             write_id: write_id.map(Uuid::from_u128),
-            token_floor: floor
-                .map(|(position, newest_ms)| TokenFloor { position: WalPosition::new(position), newest_ms }),
+            token_floor: floor,
         }
     })
 }

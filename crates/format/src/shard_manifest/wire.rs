@@ -47,6 +47,9 @@ struct Floor {
     position: u64,
     #[prost(uint64, tag = "2")]
     newest_ms: u64,
+    /// How far each listed entry is from the one before; the first from `position`.
+    #[prost(uint64, repeated, tag = "3")]
+    steps: Vec<u64>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -96,9 +99,7 @@ impl Manifest {
                 ShardStatus::Sealed => STATUS_SEALED,
             },
             write_id: manifest.write_id.map(|id| id.as_bytes().to_vec()),
-            token_floor: manifest
-                .token_floor
-                .map(|floor| Floor { position: floor.position.get(), newest_ms: floor.newest_ms }),
+            token_floor: manifest.token_floor.as_ref().map(Floor::from),
         };
         let id = Id { uuid: manifest.shard_id.uuid().as_bytes().to_vec() };
         (body, Self { shard_id: Some(id), ..Self::default() })
@@ -121,11 +122,30 @@ impl Manifest {
             sstables: self.sstables.into_iter().map(SsTable::from).collect(),
             status: status(self.status)?,
             write_id,
-            token_floor: self.token_floor.map(|floor| TokenFloor {
-                position: WalPosition::new(floor.position),
-                newest_ms: floor.newest_ms,
-            }),
+            token_floor: self.token_floor.map(TokenFloor::from),
         })
+    }
+}
+
+impl From<&TokenFloor> for Floor {
+    fn from(floor: &TokenFloor) -> Self {
+        let mut last = floor.position.get();
+        let step =
+            |entry: &WalPosition| entry.get().saturating_sub(std::mem::replace(&mut last, entry.get()));
+        let steps = floor.entries.iter().map(step).collect();
+        Self { position: floor.position.get(), newest_ms: floor.newest_ms, steps }
+    }
+}
+
+impl From<Floor> for TokenFloor {
+    fn from(floor: Floor) -> Self {
+        let mut last = floor.position;
+        let entries = floor.steps.iter().map(|step| {
+            last = last.saturating_add(*step);
+            WalPosition::new(last)
+        });
+        let entries = entries.collect();
+        Self { position: WalPosition::new(floor.position), entries, newest_ms: floor.newest_ms }
     }
 }
 

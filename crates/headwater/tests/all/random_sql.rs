@@ -130,7 +130,8 @@ async fn ask_of(layout: Layout, key: Key) {
             if let Err(difference) = sides.check(&query).await {
                 let plan = sides.ours.explain(&query.sql).await;
                 panic!(
-                    "{layout:?}, key {key:?}, {who}, HEADWATER_SQL_SEED={seed}, query {number}:\n{}\n{difference}\n{}",
+                    "{layout:?}, key {key:?}, {who}, HEADWATER_SQL_SEED={seed}, query {number}:\n\
+                     {}\n{difference}\n{}",
                     query.sql,
                     plan.unwrap_or_else(|error| error.to_string())
                 );

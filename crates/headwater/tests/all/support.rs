@@ -14,6 +14,7 @@ use headwater::coord::ShardId;
 use headwater::inspect::TableReport;
 use headwater::inspect::report::ShardReport;
 use headwater::{Error, OpenOptions, ReadLevel, Sharding, Table, TableOptions, TokioEnv};
+use headwater_format::shard_manifest::ShardManifest;
 use tempfile::TempDir;
 
 /// Live rows by key.
@@ -62,6 +63,22 @@ impl Home {
         let mut report = self.inspect().await;
         assert_eq!(report.shards.len(), 1, "{report:?}");
         report.shards.remove(0)
+    }
+
+    /// Every object of a directory of the only shard.
+    pub async fn objects(&self, directory: &str) -> Vec<Vec<u8>> {
+        let entries = fs::read_dir(self.shard_dir().await.join(directory)).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        // Beside the manifests lies a hint.
+        let objects = paths.filter(|path| path.extension().is_none_or(|extension| extension != "json"));
+        objects.map(|path| fs::read(path).unwrap()).collect()
+    }
+
+    /// The newest manifest of the only shard, with what of it is ours alone.
+    pub async fn newest_manifest(&self) -> ShardManifest {
+        let manifests = self.objects("manifest").await.into_iter();
+        let manifests = manifests.map(|bytes| ShardManifest::decode(&bytes).unwrap());
+        manifests.max_by_key(|manifest| manifest.version).unwrap()
     }
 
     /// The directory of the only shard.

@@ -26,6 +26,12 @@ use crate::filter::Filter;
 
 /// Bytes Lance may have read ahead of whoever takes the rows of one scan.
 pub(super) const READ_AHEAD_BYTES: u64 = 256 << 20;
+/// And where few rows are asked for: what is read ahead is read in vain more often than not.
+const READ_AHEAD_BYTES_FOR_FEW: u64 = 32 << 20;
+/// Fragments read at once then. Lance's own choice is twice as many as requests may be under way.
+const FRAGMENTS_FOR_FEW: usize = 8;
+/// A limit up to this is one of few rows.
+const FEW: usize = 8192;
 
 /// One version of the base.
 #[derive(Debug)]
@@ -68,6 +74,9 @@ impl BaseSource {
             // Of so many rows no more than the hidden ones are left out.
             let enough = (limit as u64).saturating_add(self.hidden_rows);
             scanner.limit(Some(i64::try_from(enough).unwrap_or(i64::MAX)), None)?;
+            if limit <= FEW {
+                scanner.io_buffer_size(READ_AHEAD_BYTES_FOR_FEW).fragment_readahead(FRAGMENTS_FOR_FEW);
+            }
         }
         Ok(scanner)
     }

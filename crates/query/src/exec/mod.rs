@@ -23,5 +23,6 @@ pub(crate) use concat::{ConcatExec, Start};
 pub(crate) use distance::{DISTANCE, DistanceExec, Measure};
 pub(crate) use memtable::MemtableSource;
 pub(crate) use nearest::NearestSource;
+pub(crate) use properties::one_partition;
 pub(crate) use source::{Asked, Source, SourceExec};
 pub(crate) use sstable::SsTableSource;

@@ -8,7 +8,7 @@ use datafusion::physical_plan::PlanProperties;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 
 /// Of an operator that streams rows of `schema` in one partition, in no order, and lets others run meanwhile.
-pub(super) fn one_partition(schema: SchemaRef) -> Arc<PlanProperties> {
+pub(crate) fn one_partition(schema: SchemaRef) -> Arc<PlanProperties> {
     let properties = PlanProperties::new(
         EquivalenceProperties::new(schema),
         Partitioning::UnknownPartitioning(1),

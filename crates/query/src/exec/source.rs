@@ -7,10 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-use arrow_select::filter::filter_record_batch;
 use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
 use datafusion::error::{DataFusionError, Result};
@@ -29,7 +27,7 @@ use headwater_lance::retype_batch;
 use super::handed_out::{Manner, handed_out};
 use super::properties::one_partition;
 use crate::error::QueryError;
-use crate::filter::Filter;
+use crate::filter::{Filter, rows_kept};
 
 /// Rows of a source as they are read.
 pub(crate) type Rows = BoxStream<'static, Result<RecordBatch, QueryError>>;
@@ -192,13 +190,7 @@ fn kept(
 ) -> Result<RecordBatch> {
     let batch = match condition {
         None => batch,
-        Some(condition) => {
-            let answers = condition.evaluate(&batch)?.into_array(batch.num_rows())?;
-            let answers = answers.as_boolean_opt().ok_or_else(|| {
-                QueryError::execution(format!("a filter gave {}, no condition", answers.data_type()))
-            })?;
-            filter_record_batch(&batch, answers)?
-        }
+        Some(condition) => rows_kept(&batch, condition)?,
     };
     Ok(retype_batch(&batch, output)?)
 }

@@ -59,7 +59,7 @@ impl Expression {
         row_ids::refuse_in(text, row)?;
         // A name as it is, however it is spelled.
         if row.field_with_name(text).is_err() {
-            check_whole(text).map_err(refused)?;
+            check_whole(text, "expression").map_err(refused)?;
         }
         Self::plan(field, text, row, |planner| planner.parse_expr(text))
     }

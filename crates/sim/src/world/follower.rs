@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use headwater_engine::budget::MemoryBudget;
 use headwater_engine::{Follower, ShardParts, ShardSnapshot};
-use headwater_store::env::{Env, SeededProcess};
+use headwater_store::env::SeededProcess;
 
 use super::build::World;
 use super::reading::Held;
@@ -63,22 +62,15 @@ impl World {
     /// the snapshot is read once more after that time and must show the same (P6).
     pub fn read_followed(&self, reader: &Reader, max_staleness: Duration, hold: Option<Duration>) {
         let (world, followed) = (self.clone(), reader.clone());
-        let in_flight = reader.in_flight.enter();
-        let work = async move {
-            let held = world.follow_once(&followed, max_staleness, false).await;
-            drop(in_flight);
-            if let (Some(held), Some(after)) = (held, hold) {
-                followed.process.sleep(after).await;
-                world.read_again(&followed.tables, &held).await;
-            }
-        };
-        reader.process.spawn("follow", work.boxed()).detach();
+        let read = async move { world.follow_once(&followed, max_staleness, false).await };
+        let Reader { process, tables, in_flight, .. } = reader;
+        self.in_background("follow", process, tables, in_flight, hold, read);
     }
 
     /// Reads all live rows into the history, at most `max_staleness` old; zero: everything acknowledged
     /// before must be there. `last`: nothing is in flight, so everything must be.
     pub async fn follow_once(&self, reader: &Reader, max_staleness: Duration, last: bool) -> Option<Held> {
-        let (invoked, invoked_at) = (self.history.lock().tick(), self.machine.now());
+        let asked = self.asked(reader.session, Level::Durable, last);
         let snapshot: ShardSnapshot = match reader.follower.snapshot(max_staleness).await {
             Ok(Some(snapshot)) => snapshot,
             Ok(None) => {
@@ -90,23 +82,10 @@ impl World {
                 return None;
             }
         };
-        let (returned, tip) = (self.history.lock().tick(), self.audit.tip());
-        let rows = self.collect(&reader.tables, &snapshot).await.ok()?;
+        let asked = ReadRecord { fresh: max_staleness.is_zero(), ..asked };
+        let held = self.record_read(asked, &reader.tables, snapshot).await?;
         self.tally.lock().follows += 1;
-        let (session, level, fresh) = (reader.session, Level::Durable, max_staleness.is_zero());
-        let record = ReadRecord {
-            session,
-            level,
-            invoked,
-            invoked_at,
-            returned,
-            tip,
-            rows: rows.clone(),
-            fresh,
-            last,
-        };
-        self.history.lock().reads.push(record);
-        Some(Held { snapshot, rows })
+        Some(held)
     }
 
     /// Kills the reader's process.

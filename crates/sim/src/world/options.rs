@@ -39,7 +39,7 @@ impl World {
         let (kind, session) = (OpKind::Put(keys), writer.session);
         let number = self.history.lock().invoke_if(session, kind.clone(), decided_on);
         self.tally.lock().writes += 1;
-        let options = WriteOptions { unchanged: snapshot.unchanged(), ..WriteOptions::default() };
+        let options = WriteOptions { unchanged: Some(snapshot.unchanged()), ..WriteOptions::default() };
         let result = self.send(&writer.shard, number, &kind, false, options).await;
         self.resolve(session, number, result);
     }

@@ -8,11 +8,11 @@ use futures::FutureExt;
 use headwater_engine::table::{TableError, TableIo};
 use headwater_engine::{ReadLevel, ShardError, ShardSnapshot};
 use headwater_format::shard_manifest::SsTable;
-use headwater_store::env::Env;
+use headwater_store::env::{Env, SeededProcess};
 
 use super::build::World;
-use super::writer::Writer;
-use crate::history::{Level, ReadRecord};
+use super::writer::{InFlight, Writer};
+use crate::history::{Level, ReadRecord, SessionId};
 use crate::rows::{Row, Written};
 use crate::table::ModelTables;
 
@@ -41,21 +41,37 @@ impl World {
     /// after that time and must show the same (P6).
     pub fn read(&self, writer: &Writer, level: Level, hold: Option<Duration>) {
         let (world, reader) = (self.clone(), writer.clone());
-        let in_flight = writer.in_flight.enter();
+        let read = async move { world.read_once(&reader, level, false).await };
+        let Writer { process, tables, in_flight, .. } = writer;
+        self.in_background("read", process, tables, in_flight, hold, read);
+    }
+
+    /// Lets a process read. With `hold`, what it read is read once more after that time.
+    pub(super) fn in_background(
+        &self,
+        name: &'static str,
+        process: &SeededProcess,
+        tables: &Arc<ModelTables>,
+        in_flight: &InFlight,
+        hold: Option<Duration>,
+        read: impl Future<Output = Option<Held>> + Send + 'static,
+    ) {
+        let (world, tables, own, in_flight) =
+            (self.clone(), Arc::clone(tables), process.clone(), in_flight.enter());
         let work = async move {
-            let held = world.read_once(&reader, level, false).await;
+            let held = read.await;
             drop(in_flight);
             if let (Some(held), Some(after)) = (held, hold) {
-                reader.process.sleep(after).await;
-                world.read_again(&reader.tables, &held).await;
+                own.sleep(after).await;
+                world.read_again(&tables, &held).await;
             }
         };
-        writer.process.spawn("read", work.boxed()).detach();
+        process.spawn(name, work.boxed()).detach();
     }
 
     /// Reads all live rows into the history. `last`: nothing is in flight, so everything must be seen.
     pub async fn read_once(&self, writer: &Writer, level: Level, last: bool) -> Option<Held> {
-        let (invoked, invoked_at) = (self.history.lock().tick(), self.machine.now());
+        let asked = self.asked(writer.session, level, last);
         let read_level = match level {
             Level::Durable => ReadLevel::Durable,
             Level::Pending => ReadLevel::Pending,
@@ -67,24 +83,29 @@ impl World {
                 return None;
             }
         };
-        // No await since the snapshot was taken: this is the moment it shows.
-        let (returned, tip) = (self.history.lock().tick(), self.audit.tip());
-        let rows = self.collect(&writer.tables, &snapshot).await.ok()?;
+        let held = self.record_read(asked, &writer.tables, snapshot).await?;
         self.tally.lock().reads += 1;
-        let session = writer.session;
-        let fresh = false;
-        let record = ReadRecord {
-            session,
-            level,
-            invoked,
-            invoked_at,
-            returned,
-            tip,
-            rows: rows.clone(),
-            fresh,
-            last,
-        };
-        self.history.lock().reads.push(record);
+        Some(held)
+    }
+
+    /// A read that begins now.
+    pub(super) fn asked(&self, session: SessionId, level: Level, last: bool) -> ReadRecord {
+        let (invoked, invoked_at) = (self.history.lock().tick(), self.machine.now());
+        let (tip, rows) = (self.audit.tip(), Vec::new());
+        ReadRecord { session, level, invoked, invoked_at, returned: invoked, tip, rows, fresh: false, last }
+    }
+
+    /// Reads all live rows of a snapshot into the history. Called when it was taken, without an await in
+    /// between: that is the moment it shows.
+    pub(super) async fn record_read(
+        &self,
+        asked: ReadRecord,
+        tables: &ModelTables,
+        snapshot: ShardSnapshot,
+    ) -> Option<Held> {
+        let (returned, tip) = (self.history.lock().tick(), self.audit.tip());
+        let rows = self.collect(tables, &snapshot).await.ok()?;
+        self.history.lock().reads.push(ReadRecord { returned, tip, rows: rows.clone(), ..asked });
         Some(Held { snapshot, rows })
     }
 

@@ -29,7 +29,7 @@ const IN_FLIGHT: u64 = 64 << 20;
 /// WAL.
 const CHECK: Duration = Duration::from_secs(60);
 /// Positions behind the end that are looked at then.
-const AHEAD: u64 = 4;
+const AHEAD: u64 = 2;
 /// Wait between two looks for room in memory.
 const ROOM_PAUSE: Duration = Duration::from_millis(100);
 
@@ -131,7 +131,7 @@ impl<'a> CatchUp<'a> {
         let last = found.iter().rposition(Option::is_some).map(|last| first.plus(last as u64));
         for fetched in found {
             let Some(fetched) = fetched else {
-                let ahead = self.look_ahead(first.plus(asked.saturating_sub(1))).await?;
+                let ahead = self.look_ahead().await?;
                 return self.at_gap(last.max(ahead)).await;
             };
             bytes += fetched.bytes;
@@ -183,15 +183,13 @@ impl<'a> CatchUp<'a> {
         self.apply(fetched).await
     }
 
-    /// The last of a few positions behind the next one that is written, once in a refresh that checks. Those
-    /// up to `known` have just been asked for.
-    async fn look_ahead(&mut self, known: WalPosition) -> Result<Option<WalPosition>, ShardError> {
+    /// The last of a few positions behind the next one that is written, once in a refresh that checks.
+    async fn look_ahead(&mut self) -> Result<Option<WalPosition>, ShardError> {
         if !std::mem::take(&mut self.looks_ahead) {
             return Ok(None);
         }
         let (source, next) = (self.source, self.tail.next);
-        let ahead = (1..=AHEAD).map(|step| next.plus(step)).filter(|position| *position > known);
-        let ahead = ahead.map(|position| async move {
+        let ahead = (1..=AHEAD).map(|step| next.plus(step)).map(|position| async move {
             let written = source.parts.store.exists(&path::wal_path(source.shard, position)).await?;
             Ok::<_, ShardError>(written.then_some(position))
         });

@@ -7,4 +7,5 @@ mod peer;
 mod tables;
 mod they_read_ours;
 mod they_take_over;
+mod tokens;
 mod we_take_over;

@@ -11,7 +11,7 @@ use headwater_sim::rows::KeyShape;
 use super::world::{World, Writer, ops, rows_limit};
 
 async fn now(writer: &Writer, level: ReadLevel) -> Unchanged {
-    writer.shard.snapshot(level).await.unwrap().unchanged().unwrap()
+    writer.shard.snapshot(level).await.unwrap().unchanged()
 }
 
 fn refused<T: std::fmt::Debug>(result: Result<T, ShardError>) -> String {
@@ -131,17 +131,19 @@ fn a_condition_that_cannot_be_is_invalid() {
     let world = World::new(6);
     world.run(async {
         let writer = world.open("a").await.unwrap();
-        let ahead = Unchanged { since: Seq::new(2), epoch: writer.shard.epoch() };
+        let ahead = Unchanged::Since { seq: Seq::new(2), epoch: writer.shard.epoch() };
         let error = writer.shard.put_if(world.rows.put(1, &[1]), ahead).await.unwrap_err();
         assert!(matches!(error, ShardError::Invalid { .. }), "{error}");
         assert_eq!(writer.shard.stats().counters.puts, 0);
         let read = world.look().await;
-        assert_eq!(read.unchanged(), None, "its numbers mean nothing to a writer");
+        assert_eq!(read.unchanged(), Unchanged::Unknown, "its numbers mean nothing to a writer");
+        let told = refused(writer.shard.put_if(world.rows.put(1, &[1]), read.unchanged()).await);
+        assert!(told.contains("others"), "{told}");
     });
     let keyless = World::with_key(7, KeyShape::None);
     keyless.run(async {
         let writer = keyless.open("a").await.unwrap();
-        let any = Unchanged { since: Seq::new(1), epoch: Epoch::new(1) };
+        let any = Unchanged::Since { seq: Seq::new(1), epoch: Epoch::new(1) };
         let error = writer.shard.put_if(keyless.rows.put(1, &[1]), any).await.unwrap_err();
         assert!(matches!(error, ShardError::Invalid { .. }), "{error}");
     });

@@ -134,7 +134,7 @@ fn tokens_of_flushed_rows_outlive_the_writer_and_the_next_p12() {
         put(&world, &a, 2, "t").await.unwrap();
         a.shard.put(world.rows.put(3, &[9])).await.unwrap();
         flush(&a).await;
-        let floor = world.manifest().await.token_floor.unwrap();
+        let floor = world.manifest().await.token_floor.clone().unwrap();
         assert_eq!((floor.position.get(), world.manifest().await.replay_after.get()), (2, 3));
         a.process.crash();
         let b = world.open("b").await.unwrap();
@@ -143,12 +143,81 @@ fn tokens_of_flushed_rows_outlive_the_writer_and_the_next_p12() {
         assert_eq!((ack.first.get(), ack.end.get()), (1, 1), "no Seqs here: every snapshot sees it");
         put(&world, &b, 4, "u").await.unwrap();
         b.shard.close().await.unwrap();
-        assert_eq!(world.manifest().await.token_floor.unwrap().position.get(), 2, "carried on");
+        assert_eq!(world.manifest().await.token_floor.clone().unwrap().position.get(), 2, "carried on");
         let c = world.open("c").await.unwrap();
         for (op, token) in [(2, "t"), (4, "u")] {
             put(&world, &c, op, token).await.unwrap();
         }
         assert_eq!(written(&world), [(1, 1), (2, 2), (3, 1), (4, 2)].into());
+    });
+}
+
+/// However many entries of the window have been flushed, an open reads those that tell of a token.
+#[test]
+fn an_open_reads_only_the_covered_entries_that_have_tokens() {
+    let world = keyless(13);
+    world.run(async {
+        let a = world.open("a").await.unwrap();
+        for op in 0..60 {
+            match op {
+                7 | 30 => drop(put(&world, &a, op, &format!("t{op}")).await.unwrap()),
+                _ => drop(a.shard.put(world.rows.put(op, &[1])).await.unwrap()),
+            }
+        }
+        flush(&a).await;
+        a.process.crash();
+        let before = world.faults.requests();
+        let b = world.open("b").await.unwrap();
+        let log = world.faults.log();
+        let entries = log.iter().filter(|one| one.number > before && one.kind == ObjectKind::Wal);
+        let read: Vec<&str> = entries.filter(|one| one.op == Op::Get).map(|one| one.path.as_str()).collect();
+        // The two, and one look behind the last for what a stale listing may miss.
+        let paths = [8, 31, 61]
+            .map(|position| headwater_format::path::wal_path(world.shard, WalPosition::new(position)));
+        assert_eq!(read.len(), 3, "{read:?}");
+        assert!(paths.iter().all(|path| read.iter().any(|read| read.ends_with(path))), "{read:?}");
+        put(&world, &b, 30, "t30").await.unwrap();
+        put(&world, &b, 7, "t7").await.unwrap();
+        assert_eq!((written(&world)[&7], written(&world)[&30]), (2, 2));
+    });
+}
+
+#[test]
+fn the_tokens_a_shard_tells_of_are_durable_and_outlive_the_writer() {
+    let world = keyless(14);
+    world.run(async {
+        let a = world.open("a").await.unwrap();
+        put(&world, &a, 1, "t1").await.unwrap();
+        put(&world, &a, 2, "u1").await.unwrap();
+        let gate = world.gate_puts(ObjectKind::Wal);
+        let underway = send(&world, &a, 3, "t2").await;
+        let beginning = ClientToken::new(b"t").unwrap();
+        let both = ["t1", "t2"].map(|name| ClientToken::new(name.as_bytes()).unwrap());
+        let asked = a.shard.tokens(&beginning);
+        let told = async {
+            world.pass(Duration::from_millis(50)).await;
+            assert!(world.entries().len() < 3, "it is on its way");
+            gate.release();
+        };
+        let (told_of, ()) = futures::join!(asked, told);
+        assert_eq!(told_of.unwrap(), both);
+        underway.await.unwrap();
+        flush(&a).await;
+        a.process.crash();
+        let b = world.open("b").await.unwrap();
+        assert_eq!(b.shard.tokens(&beginning).await.unwrap(), both);
+        // One whose write fails is no token of a durable write.
+        let gate = world.faults.gate(|request| request.kind == ObjectKind::Wal && request.op.is_write());
+        let lost = send(&world, &b, 4, "t3").await;
+        world.faults.set_full(true);
+        let asked = b.shard.tokens(&beginning);
+        let fails = async {
+            world.pass(Duration::from_millis(50)).await;
+            gate.release();
+        };
+        let (told_of, ()) = futures::join!(asked, fails);
+        assert!(told_of.is_err() && lost.await.is_err());
+        assert!(b.shard.tokens(&beginning).await.is_err(), "a stopped writer knows nothing");
     });
 }
 
@@ -244,7 +313,7 @@ fn a_repeated_conditional_put_is_no_conflict_with_itself() {
     world.run(async {
         let writer = world.open("a").await.unwrap();
         let start = writer.shard.snapshot(headwater_engine::ReadLevel::Durable).await.unwrap();
-        let options = WriteOptions { unchanged: start.unchanged(), ..named("t") };
+        let options = WriteOptions { unchanged: Some(start.unchanged()), ..named("t") };
         let first = writer.shard.put_with(world.rows.put(1, &[1]), options.clone()).await.unwrap();
         assert_eq!(writer.shard.put_with(world.rows.put(1, &[1]), options.clone()).await.unwrap(), first);
         // A refused one leaves nothing behind: with another snapshot the token is free.
@@ -252,7 +321,7 @@ fn a_repeated_conditional_put_is_no_conflict_with_itself() {
         let error = writer.shard.delete_with(world.rows.keys(&[1]), refused.clone()).await.unwrap_err();
         assert!(matches!(error, ShardError::ConditionFailed { .. }), "{error}");
         let now = writer.shard.snapshot(headwater_engine::ReadLevel::Durable).await.unwrap();
-        let options = WriteOptions { unchanged: now.unchanged(), ..refused };
+        let options = WriteOptions { unchanged: Some(now.unchanged()), ..refused };
         let deleted = writer.shard.delete_with(world.rows.keys(&[1]), options.clone()).await.unwrap();
         assert_eq!(writer.shard.delete_with(world.rows.keys(&[1]), options).await.unwrap(), deleted);
         assert_eq!(written(&world), [(0, 1), (1, 1)].into());
