@@ -38,7 +38,7 @@ impl Table {
         self.reading.scan(request, Freshness::ACKNOWLEDGED).await
     }
 
-    /// Streams what a query asks for: filtered, computed and ordered rows, or the nearest ones to some vectors.
+    /// Streams what a query asks for: filtered, computed and ordered rows, or those nearest to some vectors.
     /// Waits for the first of them. See [`QueryRequest`] and [`ReadSnapshot::query`].
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use datafusion::execution::TaskContext;
+use datafusion::prelude::SessionConfig;
 use headwater_engine::budget::{Charge, MemoryBudget};
 use headwater_engine::shadow::{Shadow, SourceKeys};
 use headwater_engine::snapshot::Lineage;
@@ -21,6 +22,7 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::base::{BaseLookup, OnBase};
+use crate::bounded::bounded;
 use crate::error::QueryError;
 use crate::masks::{MaskCut, Masks};
 use crate::newer::Newer;

@@ -10,6 +10,7 @@ use headwater::{
 };
 use lance::Dataset;
 use lance::dataset::scanner::ColumnOrdering;
+use lance_io::stream::RecordBatchStream;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};

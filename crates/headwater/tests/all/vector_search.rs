@@ -1,5 +1,5 @@
-//! The nearest rows over every layout of tiers are those Lance's own flat search finds in a plain table of the
-//! live rows, at the same distances (P13), whether the base has an index or not; no hidden row is among them
+//! The nearest rows over every layout of tiers are those Lance's own flat search finds in a plain table of
+//! the live rows, at the same distances (P13), whether the base has an index or not; no hidden row is among them
 //! and none takes the place of a live one (P4).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,7 +59,7 @@ impl Search {
             true => (0..DIMENSION).map(|_| chance.random_range(-2_i8..3).into()).collect(),
             false => (0..DIMENSION).map(|_| chance.random_range(-2.0..2.0)).collect(),
         };
-        let mut bound = |chance: &mut SmallRng, range: std::ops::Range<f32>| {
+        let bound = |chance: &mut SmallRng, range: std::ops::Range<f32>| {
             chance.random_bool(0.2).then(|| chance.random_range(range))
         };
         Self {

@@ -1,5 +1,5 @@
-//! Vectors of every type that can be searched, over memtable, SSTable and base at once, at the distances Lance
-//! gives; and what cannot be searched is refused by the part of the request that is at fault.
+//! Vectors of every type that can be searched, over memtable, SSTable and base at once, at the distances
+//! Lance gives; and what cannot be searched is refused by the part of the request that is at fault.
 
 use std::sync::Arc;
 

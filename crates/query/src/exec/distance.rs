@@ -41,8 +41,8 @@ pub(crate) struct Measure {
     pub upper_bound: Option<f32>,
 }
 
-/// Adds the distance of each row. Rows without one (no vector, a null in it, NaN), and those out of bounds, are
-/// left out.
+/// Adds the distance of each row. Rows without one (no vector, a null in it, NaN), and those out of bounds,
+/// are left out.
 #[derive(Debug)]
 pub(crate) struct DistanceExec {
     input: Arc<dyn ExecutionPlan>,

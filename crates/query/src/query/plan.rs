@@ -1,38 +1,31 @@
-//! The plan of a query.
+//! The plan of a query, and running it.
 //!
-//! Rows: every source, filtered by itself → order → offset and limit → columns. Nearest rows, for each vector:
-//! every source, filtered by itself → exact distance → so many nearest → postfilter → order → offset and limit
-//! → columns. What the index of the base gives takes the same way as rows of any other source: its own
-//! distances may be approximate, and those of two sources must compare.
+//! Owns: the steps every query has: rows → order → offset and limit → columns. Where rows come from: every
+//! source, filtered by itself, or those near to a vector (`nearest`).
 
 use std::sync::Arc;
 
-use arrow_schema::{SchemaRef, SortOptions};
+use arrow_schema::SchemaRef;
 use datafusion::common::ScalarValue;
-use datafusion::physical_expr::expressions::{Literal, col};
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
-use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, displayable, execute_stream};
 use futures::{FutureExt, TryStreamExt};
-use lance::index::vector::utils::{default_distance_type_for, validate_distance_type_for};
-use lance_linalg::distance::DistanceType;
 
-use super::checked::{Checked, QUERY_INDEX, part};
+use super::checked::{Checked, QUERY_INDEX};
+use super::nearest::Search;
 use super::request::QueryRequest;
-use super::vector::Nearest;
-use super::vector_index::{IndexSearch, Situation, VectorIndex, Way, choose};
 use crate::error::QueryError;
-use crate::exec::{
-    Asked, ConcatExec, DISTANCE, DistanceExec, Measure, NearestSource, Source, SourceExec, Start,
-};
+use crate::exec::{Asked, ConcatExec, Start};
 use crate::snapshot::ReadSnapshot;
 use crate::sql::{guarded, planned};
 
-type Plan = Arc<dyn ExecutionPlan>;
+/// Steps so far.
+pub(super) type Plan = Arc<dyn ExecutionPlan>;
 
 impl ReadSnapshot {
     /// Streams what `request` asks for. Sorting is done in bounded memory, with temporary files where it has
@@ -77,7 +70,7 @@ impl ReadSnapshot {
             checked.filter = checked.filter.map(|filter| Arc::new(filter.as_ref().clone().naming_keys(key)));
             match &checked.nearest {
                 None => self.plan_rows(&checked).await,
-                Some(nearest) => self.plan_nearest(&checked, nearest).await,
+                Some(nearest) => Search::of(self, &checked, nearest).await?.plan().await,
             }
         };
         planned(plan.boxed()).await
@@ -92,143 +85,17 @@ impl ReadSnapshot {
         let rows = Arc::new(ConcatExec::new(self.sources(&asked).await?, columns, Start::under(limit)));
         finished(rows, checked, None)
     }
-
-    async fn plan_nearest(&self, checked: &Checked, nearest: &Nearest) -> Result<Plan, QueryError> {
-        let base = self.base();
-        let index = match nearest.metric.is_none() || nearest.search.fast || !nearest.search.bypass_index {
-            true => VectorIndex::find(self.table(), base, &nearest.path).await?,
-            false => None,
-        };
-        let metric = metric(nearest, index.as_ref())?;
-        let index = index.filter(|index| index.metric == metric);
-        let sources = self.live_sources().await?;
-        let live = sources.iter().map(|source| source.live()).fold(0, u64::saturating_add);
-        let live = usize::try_from(live).unwrap_or(usize::MAX);
-        let mut plans = Vec::with_capacity(nearest.keys.len());
-        for (place, key) in nearest.keys.iter().enumerate() {
-            let (lower_bound, upper_bound) = (nearest.lower_bound, nearest.upper_bound);
-            let measure = Measure {
-                column: nearest.column.clone(),
-                key: Arc::clone(key),
-                metric,
-                lower_bound,
-                upper_bound,
-            };
-            let sources = self.searched(checked, nearest, &measure, index.as_ref(), &sources).await?;
-            let columns = checked.reads(self.schema());
-            let read = part(self.schema(), |name| {
-                columns.field_with_name(name).is_ok() || nearest.column.columns().contains(name)
-            });
-            let asked = Asked {
-                output: Arc::clone(&read),
-                filter: checked.prefilter().cloned(),
-                limit: None,
-                table: None,
-            };
-            let rows = sources
-                .into_iter()
-                .map(|source| Ok(Arc::new(SourceExec::new(source, &asked, self.schema())?) as Plan));
-            let rows =
-                Arc::new(ConcatExec::new(rows.collect::<Result<_, QueryError>>()?, read, Start::OneAhead));
-            let rows: Plan = Arc::new(DistanceExec::new(rows, measure, &columns)?);
-            // A limit that keeps every row is none: then they are sorted, in bounded memory.
-            let wanted = checked.enough().filter(|enough| *enough < live);
-            let rows = nearest_first(rows, wanted)?;
-            let rows = match checked.postfilter() {
-                None => rows,
-                Some(filter) => Arc::new(FilterExec::try_new(filter.on(&rows.schema())?, rows)?),
-            };
-            let place = (nearest.keys.len() > 1).then_some(place);
-            plans.push(finished(rows, checked, place)?);
-        }
-        match (plans.len(), plans.pop()) {
-            (1, Some(only)) => Ok(only),
-            (_, last) => {
-                plans.extend(last);
-                let schema = plans.first().map(|plan| plan.schema());
-                let schema = schema.ok_or_else(|| QueryError::execution("a search without a vector"))?;
-                Ok(Arc::new(ConcatExec::new(plans, schema, Start::WhenNeeded)))
-            }
-        }
-    }
-
-    /// The sources one vector is looked for in: `sources`, with the base, the first of them, as it is to be
-    /// searched.
-    async fn searched(
-        &self,
-        checked: &Checked,
-        nearest: &Nearest,
-        measure: &Measure,
-        index: Option<&VectorIndex>,
-        sources: &[Arc<dyn Source>],
-    ) -> Result<Vec<Arc<dyn Source>>, QueryError> {
-        let mut sources = sources.to_vec();
-        let Some(base) = sources.first() else { return Ok(sources) };
-        let live = usize::try_from(base.live()).unwrap_or(usize::MAX);
-        let wanted = checked.enough().unwrap_or(usize::MAX).min(live).max(1);
-        let now = Situation {
-            indexed: index.is_some(),
-            filters: checked.prefilter().is_none_or(|filter| base.filters(filter)),
-            live: live as u64,
-            wanted: wanted as u64,
-        };
-        match (choose(&nearest.search, now), index) {
-            (Way::Index, Some(index)) => {
-                let search = IndexSearch {
-                    path: nearest.path.clone(),
-                    index: index.name.clone(),
-                    key: Arc::clone(&measure.key),
-                    metric: measure.metric,
-                    wanted,
-                    live,
-                    lower_bound: measure.lower_bound,
-                    upper_bound: measure.upper_bound,
-                    how: nearest.search.clone(),
-                };
-                let hidden = &self.masks().await?.base;
-                let base = NearestSource::new(self.table(), self.base(), hidden, base.live(), search).await?;
-                if let Some(first) = sources.first_mut() {
-                    *first = Arc::new(base);
-                }
-            }
-            (Way::Not, _) => {
-                sources.remove(0);
-            }
-            (Way::Flat | Way::Index, _) => {}
-        }
-        Ok(sources)
-    }
 }
 
-/// How distances are measured.
-fn metric(nearest: &Nearest, index: Option<&VectorIndex>) -> Result<DistanceType, QueryError> {
-    let metric = match (nearest.metric, index) {
-        (Some(asked), _) => asked.into(),
-        (None, Some(index)) => index.metric,
-        (None, None) => default_distance_type_for(&nearest.element),
-    };
-    validate_distance_type_for(metric, &nearest.element).map_err(|_| {
-        let reason = format!("{metric} does not compare vectors of {}", nearest.element);
-        QueryError::request("distance_type", reason)
-    })?;
-    Ok(metric)
-}
-
-/// The `wanted` nearest rows, none = all, nearest first.
-fn nearest_first(rows: Plan, wanted: Option<usize>) -> Result<Plan, QueryError> {
-    let by = col(DISTANCE, &rows.schema())?;
-    let order = LexOrdering::from([PhysicalSortExpr::new(by, SortOptions::new(false, false))]);
-    Ok(sorted(rows, order, wanted))
-}
-
-fn sorted(rows: Plan, order: LexOrdering, wanted: Option<usize>) -> Plan {
+/// The first `wanted` rows, none = all, in their order. All of them are sorted in bounded memory.
+pub(super) fn sorted(rows: Plan, order: LexOrdering, wanted: Option<usize>) -> Plan {
     // A heap of no rows is none; the limit above takes care of it.
     Arc::new(SortExec::new(order, rows).with_fetch(wanted.map(|rows| rows.max(1))))
 }
 
 /// `rows` in their order, cut off, with the columns asked for; `place` is that of the query vector, if there
 /// are several.
-fn finished(rows: Plan, checked: &Checked, place: Option<usize>) -> Result<Plan, QueryError> {
+pub(super) fn finished(rows: Plan, checked: &Checked, place: Option<usize>) -> Result<Plan, QueryError> {
     let schema = rows.schema();
     let by = checked.order.iter().map(|(by, options)| Ok(PhysicalSortExpr::new(by.on(&schema)?, *options)));
     let by: Vec<PhysicalSortExpr> = by.collect::<Result<_, QueryError>>()?;

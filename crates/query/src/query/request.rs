@@ -54,9 +54,9 @@ pub struct OrderBy {
 
 /// The nearest rows to each of some vectors.
 ///
-/// Rows come with `_distance` (Float32), and with `query_index` (Int32, the place of the vector) as their first
-/// column when there are several vectors; rows of the first vector come first. A row without a vector, or with
-/// one that holds a null or NaN, is near to nothing.
+/// Rows come with `_distance` (Float32), and with `query_index` (Int32, the place of the vector) as their
+/// first column when there are several vectors; rows of the first vector come first. A row without a vector,
+/// or with one that holds a null or NaN, is near to nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VectorQuery {
     /// The vectors, each of the dimension of the column, all numbers finite. For columns of bytes and of
@@ -83,8 +83,8 @@ pub struct VectorQuery {
 pub struct VectorSearch {
     /// Compare every row, exactly.
     pub bypass_index: bool,
-    /// Pass over rows of the base that its index does not have, and over the base where it has none. Rows that
-    /// are not in the base yet are read all the same.
+    /// Pass over rows of the base that its index does not have, and over the base where it has none. Rows
+    /// that are not in the base yet are read all the same.
     pub fast: bool,
     /// Partitions searched at least: 1 or more.
     pub minimum_nprobes: Option<u32>,

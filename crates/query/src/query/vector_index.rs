@@ -79,9 +79,9 @@ pub(super) struct Situation {
     /// What is asked of the rows can be asked of them before hidden ones are taken out (P4).
     pub filters: bool,
     /// Rows of the base that are not hidden.
-    pub live: u64,
+    pub live: usize,
     /// Nearest rows wanted.
-    pub wanted: u64,
+    pub wanted: usize,
 }
 
 /// How the base is searched. An index that would have to name every row is of no use.
