@@ -1,0 +1,1 @@
+//! The LanceDB remote protocol over Headwater.
