@@ -73,6 +73,11 @@ impl Reading {
         self.kept.snapshot_since(since.unwrap_or_default())
     }
 
+    /// Bytes of keys and shadows kept for reads.
+    pub fn shadow_bytes(&self) -> u64 {
+        self.cache.bytes()
+    }
+
     async fn take(&self, level: ReadLevel) -> Result<ReadSnapshot, Error> {
         let began = self.now();
         let snapshot = self.capture_fitting(level).await?;

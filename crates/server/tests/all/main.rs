@@ -1,1 +1,5 @@
 //! Tests of the server.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod ops;
