@@ -1,7 +1,7 @@
 //! `headwater serve`: a server for LanceDB's clients.
 //!
-//! Owns: flags, reading the file and the environment, what is printed at the start, signals. Does not own: what
-//! a setting means (`headwater_server::config`), serving.
+//! Owns: flags, reading the file and the environment, what is printed at the start, signals. Does not own:
+//! what a setting means (`headwater_server::config`), serving.
 
 use std::io::IsTerminal;
 use std::net::IpAddr;
@@ -107,9 +107,9 @@ fn settings_file(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, Fail
 fn flags(global: &Global, args: &ServeArgs) -> Result<Value, Failure> {
     let mut tree = Map::new();
     for pair in &args.settings {
-        let (name, value) = pair.split_once('=').ok_or_else(|| {
-            Failure::usage(format!("--set {pair}: a value is missing; write NAME=VALUE"))
-        })?;
+        let (name, value) = pair
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format!("--set {pair}: a value is missing; write NAME=VALUE")))?;
         let value = value.trim();
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         put(&mut tree, name.trim(), value);
@@ -175,7 +175,9 @@ fn log(global: &Global, config: &Config) -> Result<(), Failure> {
 
 fn keys(config: &Config, env: &EnvRef) -> Result<Auth, Failure> {
     if config.no_auth {
-        output::note("no API key is needed (no_auth): whoever reaches this machine's loopback may do everything");
+        output::note(
+            "no API key is needed (no_auth): whoever reaches this machine's loopback may do everything",
+        );
         return Ok(Auth::Open);
     }
     let file = config.keys_file();
@@ -185,7 +187,9 @@ fn keys(config: &Config, env: &EnvRef) -> Result<Auth, Failure> {
         output::note(&format!("its hash is in {}; `headwater key add` makes more keys", file.display()));
     }
     if !config.listen.is_loopback() && config.tls.cert.is_none() {
-        output::note("keys and rows travel unencrypted: name tls.cert and tls.key, or put a TLS proxy before it");
+        output::note(
+            "keys and rows travel unencrypted: name tls.cert and tls.key, or put a TLS proxy before it",
+        );
     }
     Ok(Auth::Keys(Arc::new(opened.keyring)))
 }

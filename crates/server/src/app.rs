@@ -1,7 +1,7 @@
 //! The seam between what listens (`serve`) and what answers.
 //!
-//! Owns: [`App`], [`OpenTable`], what an app tells of a table, and [`open`], which says what app a server has.
-//! Does not own: any route.
+//! Owns: [`App`], [`OpenTable`], what an app tells of a table, and [`open`], which says what app a server
+//! has. Does not own: any route.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! What a server can be told, and by whom: defaults, then a file, then the environment, then flags.
 //!
-//! Owns: [`Config`] and its limits, the order of the four, refusing names nobody knows (with the nearest ones)
-//! and combinations that cannot be meant. Does not own: where the texts come from; the caller reads file and
-//! environment. What stands under `storage` may be a credential and is never shown.
+//! Owns: [`Config`] and its limits, the order of the four, refusing names nobody knows (with the nearest
+//! ones) and combinations that cannot be meant. Does not own: where the texts come from; the caller reads
+//! file and environment. What stands under `storage` may be a credential and is never shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -82,7 +82,8 @@ pub struct Limits {
     pub reads: usize,
     /// Bytes of request bodies that may be in memory.
     pub body_bytes: u64,
-    /// Bytes of one body that are counted at most: a long upload is read in pieces, and no more of it is kept.
+    /// Bytes of one body that are counted at most: a long upload is read in pieces, and no more of it is
+    /// kept.
     pub body_bytes_each: u64,
     /// How long a body may pause, in seconds.
     pub body_pause_seconds: u64,
@@ -250,7 +251,10 @@ impl Config {
         let layers = [
             file.map(of_file).transpose()?,
             Some(of_environment(environment)),
-            Some(Layer { name: "flags".to_owned(), values: flags.data().map(default_profile).map_err(value)? }),
+            Some(Layer {
+                name: "flags".to_owned(),
+                values: flags.data().map(default_profile).map_err(value)?,
+            }),
         ];
         let known = known_names();
         let mut figment = Figment::from(Serialized::defaults(Self::default()));
@@ -377,7 +381,8 @@ impl Layer {
     fn check_names(&self, known: &BTreeSet<String>) -> Result<(), ConfigError> {
         let mut names = Vec::new();
         leaves("", &self.values, &mut names);
-        let is_open = |name: &str| name.split_once('.').is_some_and(|(group, _)| OPEN_GROUPS.contains(&group));
+        let is_open =
+            |name: &str| name.split_once('.').is_some_and(|(group, _)| OPEN_GROUPS.contains(&group));
         match names.into_iter().find(|name| !known.contains(name) && !is_open(name)) {
             None => Ok(()),
             Some(name) => {

@@ -1,12 +1,12 @@
 //! How much at once: requests, memory of their bodies, time of their bodies.
 //!
-//! Owns: [`Limiter`], which lets a request in or refuses it early, with statuses upon which clients try again:
-//! 429 for writes, 503 for reads and while the server goes down. Does not own: memory of memtables (the
-//! engine's budget), the size of what a route reads whole.
+//! Owns: [`Limiter`], which lets a request in or refuses it early, with statuses upon which clients try
+//! again: 429 for writes, 503 for reads and while the server goes down. Does not own: memory of memtables
+//! (the engine's budget), the size of what a route reads whole.
 //!
-//! A body is counted with the bytes that came, up to what a route keeps of one at most; the count is given back
-//! when the request is over. A body that grows waits for memory; a request that comes while there is none is
-//! refused.
+//! A body is counted with the bytes that came, up to what a route keeps of one at most; the count is given
+//! back when the request is over. A body that grows waits for memory; a request that comes while there is
+//! none is refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,7 +77,8 @@ impl Limiter {
 
     /// What is under way.
     pub fn usage(&self) -> Usage {
-        let taken = |semaphore: &Semaphore, all: usize| all.saturating_sub(semaphore.available_permits()) as u64;
+        let taken =
+            |semaphore: &Semaphore, all: usize| all.saturating_sub(semaphore.available_permits()) as u64;
         let all_memory = pieces(self.limits.body_bytes) as usize;
         Usage {
             writes: taken(&self.writes, self.limits.writes),
@@ -102,8 +103,8 @@ impl Limiter {
     }
 }
 
-/// Lets a request in, or refuses it. A body that fails on the way is answered for here, whatever its route made
-/// of the failure.
+/// Lets a request in, or refuses it. A body that fails on the way is answered for here, whatever its route
+/// made of the failure.
 pub async fn admit(State(limiter): State<Arc<Limiter>>, request: Request, next: Next) -> Response {
     let class = Class::of(request.method(), request.uri().path());
     let place = match limiter.admit(class) {
@@ -173,11 +174,15 @@ impl Watched {
         } else {
             format!("the request body paused for {} s", limits.body_pause_seconds)
         };
-        let piece = match select(self.pieces.next(), env.sleep(wait)).await {
-            Either::Left((None, _)) => return None,
-            Either::Left((Some(Err(error)), _)) => return Some(Err(error.into())),
-            Either::Left((Some(Ok(piece)), _)) => piece,
-            Either::Right(_) => return Some(Err(self.fail(Refusal::unavailable(too_slow)))),
+        let came = match select(self.pieces.next(), env.sleep(wait)).await {
+            Either::Left((came, _)) => Some(came),
+            Either::Right(_) => None,
+        };
+        let piece = match came {
+            Some(None) => return None,
+            Some(Some(Err(error))) => return Some(Err(error.into())),
+            Some(Some(Ok(piece))) => piece,
+            None => return Some(Err(self.fail(Refusal::unavailable(too_slow)))),
         };
         match self.count(piece.len() as u64).await {
             Ok(()) => Some(Ok(piece)),
@@ -198,10 +203,10 @@ impl Watched {
         let acquired = Box::pin(Arc::clone(&self.limiter.memory).acquire_many_owned(needed));
         match select(acquired, pause).await {
             Either::Left((Ok(more), _)) => {
-                let memory = &mut self.account.lock().memory;
-                match memory {
+                let mut account = self.account.lock();
+                match &mut account.memory {
                     Some(memory) => memory.merge(more),
-                    None => *memory = Some(more),
+                    None => account.memory = Some(more),
                 }
                 Ok(())
             }

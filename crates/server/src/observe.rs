@@ -1,9 +1,9 @@
 //! What is seen of each request: its id, its log line, its place in the metrics.
 //!
-//! Owns: [`observe`], the outermost layer. The id is the client's `x-request-id`, or one of ours where that is
-//! missing or no id; it goes on with the request, back with the reply, and stands in every line logged on the
-//! way. Logged of a request: method, path without query, database, status, time, name of its key. Nothing else,
-//! so no key and no body ever is.
+//! Owns: [`observe`], the outermost layer. The id is the client's `x-request-id`, or one of ours where that
+//! is missing or no id; it goes on with the request, back with the reply, and stands in every line logged on
+//! the way. Logged of a request: method, path without query, database, status, time, name of its key. Nothing
+//! else, so no key and no body ever is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,13 +44,15 @@ pub async fn observe(State(observer): State<Observer>, mut request: Request, nex
     let method = request.method().clone();
     let route = route_of(&request);
     let began = observer.env.now();
+    let database = request.headers().get(DATABASE_HEADER).and_then(|name| name.to_str().ok());
+    let database = database.unwrap_or_default();
     let span = tracing::info_span!(
         target: "headwater::http",
         "request",
         id = id.to_str().unwrap_or_default(),
         %method,
         path = ?shortened(request.uri().path()),
-        database = ?request.headers().get(DATABASE_HEADER).map(|name| name.to_str().map(shortened).unwrap_or("")),
+        database = ?shortened(database),
         key = tracing::field::Empty,
     );
     let mut response = next.run(request).instrument(span.clone()).await;
@@ -84,7 +86,8 @@ fn route_of(request: &Request) -> String {
 }
 
 fn request_id(headers: &HeaderMap, env: &EnvRef) -> HeaderValue {
-    let is_part_of_an_id = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
+    let is_part_of_an_id =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
     let is_id = |id: &&HeaderValue| {
         let bytes = id.as_bytes();
         !bytes.is_empty() && bytes.len() <= LONGEST_ID && bytes.iter().copied().all(is_part_of_an_id)

@@ -1,7 +1,7 @@
 //! What is answered when a request gets no further than the door.
 //!
-//! Owns: [`Refusal`]: status, code and text, in the form in which LanceDB's clients read errors. Does not own:
-//! errors of routes. Which statuses clients send again (429, 503) decides what is answered when.
+//! Owns: [`Refusal`]: status, code and text, in the form in which LanceDB's clients read errors. Does not
+//! own: errors of routes. Which statuses clients send again (429, 503) decides what is answered when.
 
 use axum::Json;
 use axum::http::StatusCode;

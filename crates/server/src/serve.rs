@@ -4,8 +4,9 @@
 //! let what is under way end within half of the deadline, drain the app within the rest, cut what is left. A
 //! second signal ends it at once. Does not own: which signals (the caller), routes, what a drained app does.
 //!
-//! What was acknowledged before, or is acknowledged on the way, is durable (P1); what comes too late is refused
-//! with a status upon which clients try again, or its connection is closed before anything was read of it.
+//! What was acknowledged before, or is acknowledged on the way, is durable (P1); what comes too late is
+//! refused with a status upon which clients try again, or its connection is closed before anything was read
+//! of it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -96,7 +97,12 @@ impl Server {
     ///
     /// # Errors
     /// [`ServeError::Bind`], [`ServeError::Tls`].
-    pub async fn bind(config: &Config, auth: Auth, app: Arc<dyn App>, env: EnvRef) -> Result<Self, ServeError> {
+    pub async fn bind(
+        config: &Config,
+        auth: Auth,
+        app: Arc<dyn App>,
+        env: EnvRef,
+    ) -> Result<Self, ServeError> {
         let tls = match (&config.tls.cert, &config.tls.key) {
             (Some(cert), Some(key)) => Some(tls::acceptor(cert, key)?),
             _ => None,
@@ -135,7 +141,8 @@ impl Server {
         let graceful = GracefulShutdown::new();
         // Dropped when this function ends, which cuts what is left.
         let (_uncut, cut) = watch::channel(());
-        let connections = Connections { router: door.router(), door: door.clone(), tls, keep_alive, env, cut };
+        let connections =
+            Connections { router: door.router(), door: door.clone(), tls, keep_alive, env, cut };
         accept(&listener, &connections, &places, &graceful, &mut stops).await;
         drop(listener);
         door.limiter.drain();

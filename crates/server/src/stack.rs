@@ -1,7 +1,8 @@
 //! What every request goes through before its route, and the routes every server has.
 //!
-//! Owns: [`Door`] and the order of its layers: seen (`observe`), caught when it panics, known (`auth`), let in
-//! (`limits`), answered. `/healthz` and `/readyz` need no key and count against no limit; `/metrics` needs one.
+//! Owns: [`Door`] and the order of its layers: seen (`observe`), caught when it panics, known (`auth`), let
+//! in (`limits`), answered. `/healthz` and `/readyz` need no key and count against no limit; `/metrics` needs
+//! one.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -66,8 +67,8 @@ pub fn collapse_leading_slashes<B>(request: &mut Request<B>) {
     if !target.starts_with("//") {
         return;
     }
-    // Without scheme and host the rest is a target by itself. One that is none goes on as it came, and finds no
-    // route.
+    // Without scheme and host the rest is a target by itself. One that is none goes on as it came, and finds
+    // no route.
     if let Ok(uri) = format!("/{}", target.trim_start_matches('/')).parse::<Uri>() {
         *request.uri_mut() = uri;
     }
@@ -92,5 +93,6 @@ fn panicked(panic: Box<dyn Any + Send>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
     tracing::error!(panic = text, "a request panicked");
-    Refusal::internal("an internal error; the server's log says more, under this request's id").into_response()
+    Refusal::internal("an internal error; the server's log says more, under this request's id")
+        .into_response()
 }

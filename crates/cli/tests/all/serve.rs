@@ -91,8 +91,7 @@ fn keys_are_added_and_listed() {
     let home = Home::new();
     let file = home.name("keys.toml");
     let all = run(&["key", "add", "--keys", &file, "all"]).ok().stdout;
-    let some =
-        run(&["key", "add", "--keys", &file, "dash", "--database", "demo", "--read-only"]).ok().stdout;
+    let some = run(&["key", "add", "--keys", &file, "dash", "--database", "demo", "--read-only"]).ok().stdout;
     run(&["key", "add", "--keys", &file, "dash"]).failed(1, &["dash", "another name"]);
     let list = run(&["key", "list", "--keys", &file]).ok().stdout;
     let rows: Vec<Vec<&str>> = list.lines().map(|line| line.split_whitespace().collect()).collect();

@@ -1,8 +1,8 @@
 //! Looks at the key of each request.
 //!
-//! Owns: where a key stands in a request, 401 and 403, and the [`Identity`] that goes on with the request. The
-//! key itself goes no further: its headers are taken off. Does not own: what a route needs beyond database and
-//! class. Both are checked here, before any route, so that no route can forget to.
+//! Owns: where a key stands in a request, 401 and 403, and the [`Identity`] that goes on with the request.
+//! The key itself goes no further: its headers are taken off. Does not own: what a route needs beyond
+//! database and class. Both are checked here, before any route, so that no route can forget to.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ pub async fn check(State(auth): State<Auth>, mut request: Request, next: Next) -
     request.headers_mut().remove(API_KEY_HEADER);
     request.headers_mut().remove(AUTHORIZATION);
     if let Some(identity) = identity {
-        tracing::Span::current().record("key", &identity.name);
+        tracing::Span::current().record("key", identity.name.as_str());
         request.extensions_mut().insert(identity);
     }
     next.run(request).await

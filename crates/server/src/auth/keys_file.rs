@@ -1,8 +1,8 @@
 //! The keyring on disk: hashes only, readable by the owner only.
 //!
 //! Owns: making it with a first key, adding to it, reading it. Written whole under another name, synced, and
-//! then put in place, so that a crash leaves the old file or the new one. Two processes that start at once make
-//! one first key: the second finds the file of the first.
+//! then put in place, so that a crash leaves the old file or the new one. Two processes that start at once
+//! make one first key: the second finds the file of the first.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -120,7 +120,8 @@ pub fn list(file: &Path) -> Result<Keyring, KeysError> {
     let text = fs::read_to_string(file).map_err(failed)?;
     let mode = fs::metadata(file).map_err(failed)?.permissions().mode();
     if mode & OTHERS != 0 {
-        tracing::warn!(file = %file.display(), mode = format!("{:o}", mode & 0o777), "others may read the keys file");
+        let mode = format!("{:o}", mode & 0o777);
+        tracing::warn!(file = %file.display(), mode, "others may read the keys file");
     }
     toml::from_str(&text).map_err(|error| {
         let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.lines().count());

@@ -1,7 +1,9 @@
 //! The one table of all metrics.
 //!
-//! Owns: [`Declared`], one constant a metric, and [`ALL`] of them in the order of the page. Does not own: how a
-//! value is come by.
+//! Owns: [`Declared`], one constant a metric, and [`ALL`] of them in the order of the page. Does not own: how
+//! a value is come by.
+
+#![expect(missing_docs, reason = "each metric says what it is in its help")]
 
 /// What kind of number it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +79,12 @@ impl Declared {
         format!("{}{total}", self.family())
     }
 
-    const fn new(name: &'static str, kind: Kind, labels: &'static [&'static str], help: &'static str) -> Self {
+    const fn new(
+        name: &'static str,
+        kind: Kind,
+        labels: &'static [&'static str],
+        help: &'static str,
+    ) -> Self {
         Self { name, kind, unit: None, help, labels }
     }
 
@@ -92,14 +99,12 @@ const OF_REQUESTS: &[&str] = &["database", "table", "request", "object"];
 use Kind::{Counter, Gauge, Histogram};
 use Unit::{Bytes, Seconds};
 
-/// See its help; so for all that follow.
 pub const HTTP_REQUESTS: Declared = Declared::new(
     "http_requests",
     Counter,
     &["method", "route", "status"],
     "Requests answered, refused ones included",
 );
-#[allow(missing_docs)]
 pub const HTTP_DURATION: Declared = Declared::new(
     "http_request_duration",
     Histogram,
@@ -107,18 +112,17 @@ pub const HTTP_DURATION: Declared = Declared::new(
     "From the head of a request to the head of its reply, request body included",
 )
 .in_unit(Seconds);
-#[allow(missing_docs)]
 pub const HTTP_ERRORS: Declared =
     Declared::new("http_errors", Counter, &["kind"], "Requests answered with an error, by what it says");
-#[allow(missing_docs)]
-pub const HTTP_IN_FLIGHT: Declared =
-    Declared::new("http_in_flight", Gauge, &["class"], "Requests under way, replies still being sent included");
-#[allow(missing_docs)]
+pub const HTTP_IN_FLIGHT: Declared = Declared::new(
+    "http_in_flight",
+    Gauge,
+    &["class"],
+    "Requests under way, replies still being sent included",
+);
 pub const HTTP_BODIES: Declared =
     Declared::new("http_bodies", Gauge, &[], "Memory that request bodies are counted with").in_unit(Bytes);
-#[allow(missing_docs)]
 pub const HTTP_CONNECTIONS: Declared = Declared::new("http_connections", Gauge, &[], "Open connections");
-#[allow(missing_docs)]
 pub const ACK_DURATION: Declared = Declared::new(
     "ack_duration",
     Histogram,
@@ -126,39 +130,28 @@ pub const ACK_DURATION: Declared = Declared::new(
     "From the moment a put was ordered to its acknowledgement; its count is that of acknowledged puts",
 )
 .in_unit(Seconds);
-#[allow(missing_docs)]
 pub const ROWS: Declared = Declared::new("rows", Counter, OF_TABLE, "Rows accepted, deletes included");
-#[allow(missing_docs)]
 pub const PAYLOAD: Declared =
     Declared::new("payload", Counter, OF_TABLE, "Payload of the rows accepted").in_unit(Bytes);
-#[allow(missing_docs)]
 pub const GROUP_PUTS: Declared =
     Declared::new("group_puts", Histogram, OF_TABLE, "Puts that went out together as one WAL entry");
-#[allow(missing_docs)]
 pub const WAL_ENTRIES: Declared = Declared::new("wal_entries", Counter, OF_TABLE, "WAL entries written");
-#[allow(missing_docs)]
 pub const WAL_BYTES: Declared =
     Declared::new("wal", Counter, OF_TABLE, "Size of the WAL entries written").in_unit(Bytes);
-#[allow(missing_docs)]
 pub const WAL_PENDING_ROWS: Declared =
     Declared::new("wal_pending_rows", Gauge, OF_TABLE, "Rows accepted and not durable yet");
-#[allow(missing_docs)]
 pub const WAL_LAG: Declared = Declared::new(
     "wal_lag_entries",
     Gauge,
     OF_TABLE,
     "WAL entries above the replay cursors: what a crash now would have replayed",
 );
-#[allow(missing_docs)]
 pub const MEMTABLE_BYTES: Declared =
     Declared::new("memtables", Gauge, OF_TABLE, "Memory of memtables, their indexes included").in_unit(Bytes);
-#[allow(missing_docs)]
 pub const INDEX_BYTES: Declared =
     Declared::new("memtable_indexes", Gauge, OF_TABLE, "Memory of the indexes of memtables").in_unit(Bytes);
-#[allow(missing_docs)]
 pub const FROZEN: Declared =
     Declared::new("frozen_memtables", Gauge, OF_TABLE, "Frozen memtables that wait for their flush");
-#[allow(missing_docs)]
 pub const FLUSH_DURATION: Declared = Declared::new(
     "flush_duration",
     Histogram,
@@ -166,10 +159,8 @@ pub const FLUSH_DURATION: Declared = Declared::new(
     "Flushes that ended in a published SSTable; its count is that of SSTables published",
 )
 .in_unit(Seconds);
-#[allow(missing_docs)]
 pub const SSTABLES: Declared =
     Declared::new("sstables", Gauge, OF_TABLE, "SSTables that the shard manifests name");
-#[allow(missing_docs)]
 pub const SHADOW_BYTES: Declared = Declared::new(
     "shadows",
     Gauge,
@@ -177,7 +168,6 @@ pub const SHADOW_BYTES: Declared = Declared::new(
     "Memory of what reads keep: keys of SSTables, and what newer rows hide of SSTables and base",
 )
 .in_unit(Bytes);
-#[allow(missing_docs)]
 pub const MEMORY_USED: Declared = Declared::new(
     "memory_used",
     Gauge,
@@ -185,37 +175,30 @@ pub const MEMORY_USED: Declared = Declared::new(
     "Memory used of the budget of the table's shards, which tables may share",
 )
 .in_unit(Bytes);
-#[allow(missing_docs)]
 pub const MEMORY_LIMIT: Declared =
     Declared::new("memory_limit", Gauge, OF_TABLE, "That budget; above it writes wait").in_unit(Bytes);
-#[allow(missing_docs)]
 pub const SHARDS: Declared = Declared::new(
     "shards",
     Gauge,
     &["database", "table", "status"],
     "Shards this process writes, by whether they serve",
 );
-#[allow(missing_docs)]
 pub const SHARD_ERRORS: Declared = Declared::new(
     "shard_errors",
     Counter,
     &["database", "table", "kind"],
     "What went wrong in shards and was tried again, waited for or refused",
 );
-#[allow(missing_docs)]
 pub const REPEATED_TOKENS: Declared = Declared::new(
     "repeated_tokens",
     Counter,
     OF_TABLE,
     "Writes answered with an earlier one's acknowledgement, because they had its client token",
 );
-#[allow(missing_docs)]
 pub const STORAGE_REQUESTS: Declared =
     Declared::new("storage_requests", Counter, OF_REQUESTS, "Requests to storage, retries included");
-#[allow(missing_docs)]
 pub const STORAGE_FAILURES: Declared =
     Declared::new("storage_failures", Counter, OF_REQUESTS, "Requests to storage without a usable answer");
-#[allow(missing_docs)]
 pub const STORAGE_BYTES: Declared =
     Declared::new("storage", Counter, OF_REQUESTS, "Payload of requests to storage").in_unit(Bytes);
 

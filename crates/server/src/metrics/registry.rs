@@ -81,8 +81,11 @@ impl Collector for Usage {
     }
 }
 
-fn gauge<'e>(encoder: &'e mut DescriptorEncoder<'_>, metric: &Declared) -> Result<MetricEncoder<'e>, fmt::Error> {
-    const UNITS: [Unit; 2] = [Unit::Seconds, Unit::Bytes];
+fn gauge<'e>(
+    encoder: &'e mut DescriptorEncoder<'_>,
+    metric: &Declared,
+) -> Result<MetricEncoder<'e>, fmt::Error> {
+    static UNITS: [Unit; 2] = [Unit::Seconds, Unit::Bytes];
     let unit = metric.unit.and_then(|unit| UNITS.iter().find(|known| known.as_str() == unit.name()));
     let help = format!("{}.", metric.help);
     encoder.encode_descriptor(metric.name, &help, unit, MetricType::Gauge)

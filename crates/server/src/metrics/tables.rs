@@ -140,12 +140,7 @@ fn samples(
     }
 }
 
-fn sample(
-    family: &mut MetricEncoder<'_>,
-    kind: Kind,
-    labels: &Labels,
-    value: u64,
-) -> Result<(), fmt::Error> {
+fn sample(family: &mut MetricEncoder<'_>, kind: Kind, labels: &Labels, value: u64) -> Result<(), fmt::Error> {
     let mut sample = family.encode_family(labels)?;
     match kind {
         Kind::Counter => sample.encode_counter::<NoLabelSet, _, u64>(&value, None),

@@ -117,7 +117,10 @@ fn credentials_are_taken_as_they_are_and_shown_nowhere() {
     let text = refused("[storage]\naws_secret_access_key = ['sesame']\n", &[], json!({}));
     assert!(!text.contains("sesame"), "{text}");
     let text = refused("port = 1\n[storage]\naws_secret_access_key = sesame", &[], json!({}));
-    assert!(text.starts_with("some.toml: ") && text.ends_with(" in line 3") && !text.contains("sesame"), "{text}");
+    assert!(
+        text.starts_with("some.toml: ") && text.ends_with(" in line 3") && !text.contains("sesame"),
+        "{text}"
+    );
 }
 
 #[test]

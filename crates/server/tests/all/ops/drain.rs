@@ -12,7 +12,7 @@ use headwater_server::stack::Door;
 use tokio::net::TcpStream;
 use tower::ServiceExt;
 
-use super::toy::{Running, Toy, config, env};
+use super::toy::{Running, Toy, ToyApp, config, env};
 
 const INSERT: &str = "/v1/table/t/insert/";
 const SLOW: &str = "/v1/table/t/slow/";
@@ -103,7 +103,7 @@ async fn a_second_signal_ends_it_at_once() {
 
 #[tokio::test]
 async fn what_comes_while_it_goes_down_is_to_be_sent_again() {
-    let app: Arc<dyn App> = Arc::new(Arc::new(Toy::default()));
+    let app: Arc<dyn App> = Arc::new(ToyApp(Arc::new(Toy::default())));
     let door = Door::new(&app, Auth::Open, &config(|_| {}).limits, env());
     let status = async |method: &str, path: &str| {
         let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();

@@ -68,7 +68,11 @@ fn added_keys_work_beside_the_first_and_each_name_is_used_once() {
 fn a_keys_file_that_is_none_stops_the_start_and_is_left_alone() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir_all(file(&home).parent().unwrap()).unwrap();
-    for text in ["[[keys]]\nname = 'x'\n", "keys = 3", "[[keys]]\nname='x'\nsha256='zz'\ndatabases='all'\nwrite=true\n"] {
+    for text in [
+        "[[keys]]\nname = 'x'\n",
+        "keys = 3",
+        "[[keys]]\nname='x'\nsha256='zz'\ndatabases='all'\nwrite=true\n",
+    ] {
         fs::write(file(&home), text).unwrap();
         let error = auth::open(&file(&home), &env()).unwrap_err().to_string();
         assert!(error.contains("keys.toml"), "{error}");
@@ -83,7 +87,8 @@ async fn guarded() -> (Running, ApiKey, ApiKey) {
     let some = Databases::List(["demo".to_owned()].into());
     let reader = auth::add(&file(&home), "reader", some, false, &env()).unwrap();
     let keyring = auth::list(&file(&home)).unwrap();
-    let running = Running::start(config(|config| config.no_auth = false), Auth::Keys(Arc::new(keyring))).await;
+    let running =
+        Running::start(config(|config| config.no_auth = false), Auth::Keys(Arc::new(keyring))).await;
     (running, all, reader)
 }
 

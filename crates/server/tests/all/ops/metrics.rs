@@ -42,7 +42,8 @@ fn parse(text: &str) -> BTreeMap<String, Family> {
         if let Some(rest) = line.strip_prefix("# HELP ") {
             let (name, help) = rest.split_once(' ').unwrap();
             current = name.to_owned();
-            let before = families.insert(current.clone(), Family { help: help.to_owned(), ..Family::default() });
+            let before =
+                families.insert(current.clone(), Family { help: help.to_owned(), ..Family::default() });
             assert!(before.is_none(), "{name} twice");
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             families.get_mut(&current).unwrap().kind = rest.split_once(' ').unwrap().1.to_owned();
@@ -78,7 +79,9 @@ async fn a_table_that_was_written(home: &Path) -> OpenTable {
     let table =
         Table::create(&uri, &schema, &["id".to_owned()], &Sharding::Unsharded, OpenOptions::default()).await;
     let table = table.unwrap();
-    let rows = |ids: [i64; 3]| RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from_iter_values(ids))]);
+    let rows = |ids: [i64; 3]| {
+        RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from_iter_values(ids))])
+    };
     table.put(rows([1, 2, 3]).unwrap()).await.unwrap();
     table.put(rows([3, 4, 5]).unwrap()).await.unwrap();
     table.flush().await.unwrap();
@@ -111,7 +114,8 @@ async fn what_is_declared_is_told_and_nothing_else() {
         assert_eq!(family.unit.as_deref(), metric.unit.map(|unit| unit.name()), "{}", metric.name);
         assert!(!family.samples.is_empty(), "{}", metric.name);
         for (name, labels, _) in &family.samples {
-            let labels: BTreeSet<&str> = labels.keys().map(String::as_str).filter(|label| *label != "le").collect();
+            let labels: BTreeSet<&str> =
+                labels.keys().map(String::as_str).filter(|label| *label != "le").collect();
             assert_eq!(labels, metric.labels.iter().copied().collect(), "{name}");
             let suffixes: &[&str] = match metric.kind {
                 Kind::Counter => &["_total"],
@@ -143,9 +147,10 @@ fn the_numbers_are_those_of_the_table(families: &BTreeMap<String, Family>) {
     let indexes = value("headwater_memtable_indexes_bytes", "headwater_memtable_indexes_bytes");
     assert!(0.0 < indexes && indexes < memtables, "{indexes} of {memtables}");
     assert_eq!(families["headwater_shards"].value("headwater_shards", ("status", "serving")), 1.0);
-    let wal_puts = families["headwater_storage_requests"].samples.iter().find(|(_, labels, _)| {
-        labels["request"] == "put" && labels["object"] == "wal"
-    });
+    let wal_puts = families["headwater_storage_requests"]
+        .samples
+        .iter()
+        .find(|(_, labels, _)| labels["request"] == "put" && labels["object"] == "wal");
     assert_eq!(wal_puts.unwrap().2, 4.0, "three entries and the sentinel");
 }
 
@@ -155,7 +160,10 @@ fn the_numbers_are_those_of_the_requests(families: &BTreeMap<String, Family>) {
     let inserts = requests.value(name, ("route", "/v1/table/{id}/insert"));
     assert_eq!(inserts, 2.0, "with and without the slash is one route");
     assert_eq!(requests.value(name, ("status", "404")), 1.0);
-    assert_eq!(families["headwater_http_errors"].value("headwater_http_errors_total", ("kind", "not_found")), 1.0);
+    assert_eq!(
+        families["headwater_http_errors"].value("headwater_http_errors_total", ("kind", "not_found")),
+        1.0
+    );
     let connections = &families["headwater_http_connections"].samples;
     assert_eq!(connections[0].2, 1.0);
 }

@@ -15,7 +15,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::client::Connection;
-use super::toy::{Running, Toy, config, env};
+use super::toy::{Running, Toy, ToyApp, config, env};
 
 /// A certificate for `localhost` that vouches for itself, good for a hundred years.
 fn certificate(name: &str) -> PathBuf {
@@ -26,7 +26,8 @@ async fn handshake(running: &Running, offered: &[&[u8]]) -> TlsStream<TcpStream>
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(certificate("cert.pem")).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let mut client = builder.with_root_certificates(roots).with_no_client_auth();
     client.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
     let stream = TcpStream::connect(running.address).await.unwrap();
@@ -71,7 +72,7 @@ async fn files_that_are_no_certificate_or_no_key_stop_the_start_by_name() {
             config.tls.cert = Some(cert.clone());
             config.tls.key = Some(key.clone());
         });
-        let app = Arc::new(Arc::new(Toy::default()));
+        let app = Arc::new(ToyApp(Arc::new(Toy::default())));
         let error = Server::bind(&broken, Auth::Open, app, env()).await.unwrap_err().to_string();
         assert!(error.contains(&named.display().to_string()), "{error}");
     }

@@ -87,7 +87,10 @@ async fn panics() -> String {
     panic!("the toy panics: a text for the log only")
 }
 
-impl App for Arc<Toy> {
+/// The toy as an app.
+pub struct ToyApp(pub Arc<Toy>);
+
+impl App for ToyApp {
     fn router(&self) -> Router {
         Router::new()
             .route("/v1/table/", get(|| async { "tables" }))
@@ -97,15 +100,15 @@ impl App for Arc<Toy> {
             .route("/v1/table/{id}/query/", post(stream))
             .route("/v1/table/{id}/describe/", post(who))
             .route("/v1/table/{id}/panic/", post(panics))
-            .with_state(Arc::clone(self))
+            .with_state(Arc::clone(&self.0))
     }
 
     fn tables(&self) -> Vec<OpenTable> {
-        self.tables.clone()
+        self.0.tables.clone()
     }
 
     fn drain(&self, _deadline: Duration) -> BoxFuture<'_, Result<(), AppError>> {
-        self.drained.lock().push(self.active.load(Ordering::SeqCst));
+        self.0.drained.lock().push(self.0.active.load(Ordering::SeqCst));
         Box::pin(async { Ok(()) })
     }
 }
@@ -136,7 +139,7 @@ impl Running {
 
     pub async fn with(config: Config, auth: Auth, toy: Toy) -> Self {
         let toy = Arc::new(toy);
-        let server = Server::bind(&config, auth, Arc::new(Arc::clone(&toy)), env()).await.unwrap();
+        let server = Server::bind(&config, auth, Arc::new(ToyApp(Arc::clone(&toy))), env()).await.unwrap();
         let address = server.url().split("://").nth(1).unwrap().parse().unwrap();
         let (stops, stopped) = mpsc::unbounded();
         let end = tokio::spawn(server.run(stopped));
