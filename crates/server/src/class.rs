@@ -43,6 +43,9 @@ impl Class {
         if method == Method::GET || method == Method::HEAD {
             return Self::Read;
         }
+        if method != Method::POST {
+            return Self::Write;
+        }
         let mut parts = path.rsplit('/').filter(|part| !part.is_empty());
         let last = parts.next().unwrap_or_default();
         let is_tag_version = [last, parts.next().unwrap_or_default()] == TAG_VERSION;

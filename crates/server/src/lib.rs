@@ -13,6 +13,7 @@ pub mod class;
 pub mod config;
 mod held;
 pub mod limits;
+mod linger;
 pub mod logs;
 pub mod metrics;
 pub mod observe;

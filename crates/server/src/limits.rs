@@ -169,14 +169,16 @@ impl Watched {
         let spent = env.now().saturating_sub(self.began);
         let left = limits.body_time().saturating_sub(spent);
         let wait = limits.body_pause().min(left);
+        let is_over = left.is_zero();
         let too_slow = if left < limits.body_pause() {
             format!("the request body took longer than {} s", limits.body_seconds)
         } else {
             format!("the request body paused for {} s", limits.body_pause_seconds)
         };
+        // The time may be over although pieces keep coming.
         let came = match select(self.pieces.next(), env.sleep(wait)).await {
-            Either::Left((came, _)) => Some(came),
-            Either::Right(_) => None,
+            Either::Left((came, _)) if !is_over => Some(came),
+            _ => None,
         };
         let piece = match came {
             Some(None) => return None,

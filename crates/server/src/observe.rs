@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::HeaderName;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -17,6 +18,7 @@ use headwater::EnvRef;
 use tracing::Instrument;
 
 use crate::auth::DATABASE_HEADER;
+use crate::linger::Lingering;
 use crate::metrics::Metrics;
 
 /// Names a request; a client uses it again when it sends the request again.
@@ -55,6 +57,7 @@ pub async fn observe(State(observer): State<Observer>, mut request: Request, nex
         database = ?shortened(database),
         key = tracing::field::Empty,
     );
+    let request = request.map(|body| Body::new(Lingering::new(body, Arc::clone(&observer.env))));
     let mut response = next.run(request).instrument(span.clone()).await;
     let took = observer.env.now().saturating_sub(began);
     observer.metrics.http.answered(&method, &route, response.status(), took);

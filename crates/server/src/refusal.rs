@@ -3,8 +3,8 @@
 //! Owns: [`Refusal`]: status, code and text, in the form in which LanceDB's clients read errors. Does not
 //! own: errors of routes. Which statuses clients send again (429, 503) decides what is answered when.
 
-use axum::Json;
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
@@ -67,6 +67,7 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        (self.status, Json(json!({ "error": self.text, "code": self.code }))).into_response()
+        let body = json!({ "error": self.text, "code": self.code }).to_string();
+        (self.status, [(CONTENT_TYPE, "application/json")], body).into_response()
     }
 }

@@ -41,15 +41,16 @@ impl Door {
         let limiter = Limiter::new(limits.clone(), Arc::clone(&env));
         let asked = Arc::clone(app);
         let metrics = Metrics::new(Arc::clone(&limiter), Arc::new(move || asked.tables()));
-        let protocol = app.router().layer(from_fn_with_state(Arc::clone(&limiter), limits::admit));
-        let scrape = Router::new().route(auth::METRICS_PATH, get(scrape)).with_state(Arc::clone(&metrics));
-        let known = protocol.merge(scrape).layer(from_fn_with_state(auth, auth::check));
-        let health = Router::new()
-            .route("/healthz", get(|| async { "ok\n" }))
-            .route("/readyz", get(ready).with_state(Arc::clone(&limiter)));
         let observer = Observer { metrics: Arc::clone(&metrics), env };
-        let router = known
-            .merge(health)
+        // Routes are added one by one: with a merge, what is answered where there is no route would lose its
+        // layers, and with them the question for a key.
+        let router = app
+            .router()
+            .layer(from_fn_with_state(Arc::clone(&limiter), limits::admit))
+            .route(auth::METRICS_PATH, get(scrape).with_state(Arc::clone(&metrics)))
+            .layer(from_fn_with_state(auth, auth::check))
+            .route("/healthz", get(|| async { "ok\n" }))
+            .route("/readyz", get(ready).with_state(Arc::clone(&limiter)))
             .layer(CatchPanicLayer::custom(panicked))
             .layer(from_fn_with_state(observer, observe));
         Self { limiter, metrics, router }

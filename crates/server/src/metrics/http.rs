@@ -96,7 +96,7 @@ fn kind_of(status: StatusCode) -> Option<&'static str> {
         429 => "throttled",
         503 => "unavailable",
         501 => "unsupported",
-        400..500 => "invalid",
+        400..=499 => "invalid",
         _ => "internal",
     })
 }

@@ -160,3 +160,15 @@ async fn a_doubled_slash_at_the_front_is_one() {
     assert_eq!(connection.send("GET", "//v1/table/?limit=10", &[], b"").await.text(), "tables");
     assert_eq!(connection.send("GET", "///healthz", &[], b"").await.status, 200);
 }
+
+#[tokio::test]
+async fn a_client_that_still_sends_is_told_why_it_is_refused() {
+    let running = Running::start(config(|config| config.limits.writes = 1), Auth::Open).await;
+    let (mut first, mut second) = (running.connect().await, running.connect().await);
+    first.begin("POST", SLOW, &[], 0).await.unwrap();
+    running.active(1).await;
+    // More than fits into any buffer on the way, all of it sent before the reply is looked at.
+    let refused = second.send("POST", INSERT, &[], &vec![0; 32 << 20]).await;
+    assert_eq!((refused.status, refused.code()), (429, 21));
+    assert_eq!(second.send("GET", "/v1/table/", &[], b"").await.status, 200, "on the same connection");
+}

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -71,7 +71,7 @@ async fn slow(State(toy): Shared, body: Bytes) -> String {
 }
 
 async fn stream(State(toy): Shared) -> Response {
-    let pieces = futures::stream::unfold(toy, |toy| async {
+    let pieces = futures::stream::unfold(toy, |toy| async move {
         toy.gate.acquire().await.unwrap().forget();
         None::<(Result<Bytes, std::io::Error>, _)>
     });
@@ -100,6 +100,7 @@ impl App for ToyApp {
             .route("/v1/table/{id}/query/", post(stream))
             .route("/v1/table/{id}/describe/", post(who))
             .route("/v1/table/{id}/panic/", post(panics))
+            .layer(DefaultBodyLimit::disable())
             .with_state(Arc::clone(&self.0))
     }
 
