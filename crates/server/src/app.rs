@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use futures::future::BoxFuture;
-use headwater::TableStats;
+use headwater::{EnvRef, TableStats};
 
 use crate::config::{Config, ConfigError};
 use crate::refusal::Refusal;
@@ -44,8 +44,8 @@ pub struct OpenTable {
 ///
 /// # Errors
 /// [`ConfigError`] for settings of shards that cannot be.
-pub fn open(config: &Config) -> Result<Arc<dyn App>, ConfigError> {
-    config.shard_settings()?;
+pub fn open(config: &Config, env: &EnvRef) -> Result<Arc<dyn App>, ConfigError> {
+    config.open_options(env)?;
     Ok(Arc::new(NoRoutes))
 }
 

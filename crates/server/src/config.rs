@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use figment::providers::Serialized;
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
-use headwater::ShardSettings;
 use headwater::settings::{SettingsText, near};
+use headwater::{EnvRef, MemoryBudget, OpenOptions, ShardSettings, TableOptions};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Beginning of the environment variables that are read; what follows is the name of a setting in capitals,
@@ -302,6 +303,18 @@ impl Config {
             Ok((settings.build()?, settings.given().clone()))
         };
         build().map_err(|error: headwater::Error| refused("shard", &error.to_string()))
+    }
+
+    /// How tables are opened. Those opened with clones of it share one memory budget.
+    ///
+    /// # Errors
+    /// As [`Config::shard_settings`].
+    pub fn open_options(&self, env: &EnvRef) -> Result<OpenOptions, ConfigError> {
+        let (settings, given) = self.shard_settings()?;
+        let storage_options = self.storage.0.clone();
+        let table = TableOptions { storage_options, fsync: self.fsync, ..TableOptions::default() };
+        let (memory, env) = (Some(MemoryBudget::new(self.memory_bytes)), Some(Arc::clone(env)));
+        Ok(OpenOptions { settings, given, table, memory, env, ..OpenOptions::default() })
     }
 
     fn check(&self) -> Result<(), ConfigError> {

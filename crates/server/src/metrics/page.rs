@@ -40,9 +40,9 @@ the two.
 
 const TAIL: &str = "
 Labels: `route` is the pattern of a route, `unmatched` when there is none. `class` is `read` or `write`.
-`kind` of `headwater_http_errors_total` is `unauthenticated`, `forbidden`, `not_found`, `conflict`, `throttled`,
-`unavailable`, `unsupported`, `invalid` or `internal`; of `headwater_shard_errors_total` it is `flush_failed`,
-`look_failed` (storage did not say whether another writer has claimed the shard), `backpressure` (a write
-waited for memory or flushes) or `condition_failed`. `request` and `object` are the classes of requests and
-kinds of objects of storage.
+`kind` of `headwater_http_errors_total` is `unauthenticated`, `forbidden`, `not_found`, `conflict`,
+`throttled`, `unavailable`, `unsupported`, `invalid` or `internal`; of `headwater_shard_errors_total` it
+is `flush_failed`, `look_failed` (storage did not say whether another writer has claimed the shard),
+`backpressure` (a write waited for memory or flushes) or `condition_failed`. `request` and `object` are
+the classes of requests and kinds of objects of storage.
 ";
