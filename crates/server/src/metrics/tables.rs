@@ -33,6 +33,8 @@ impl fmt::Debug for TableMetrics {
 /// Microseconds in a second.
 const MICROS: f64 = 1e6;
 
+/// A number of a shard.
+type OfShard = fn(&ShardStats) -> u64;
 type Labels = Vec<(&'static str, String)>;
 
 /// How a metric's values are come by.
@@ -154,7 +156,7 @@ fn buckets(histogram: &Histogram, units: f64) -> Vec<(f64, u64)> {
     histogram.sizes().map(|(largest, count)| (limit(largest), count)).collect()
 }
 
-fn sum(table: &TableStats, of: fn(&ShardStats) -> u64) -> u64 {
+fn sum(table: &TableStats, of: OfShard) -> u64 {
     table.shards.values().map(of).sum()
 }
 
@@ -176,7 +178,7 @@ fn by_status(table: &TableStats) -> Vec<(Labels, u64)> {
 }
 
 fn errors(table: &TableStats) -> Vec<(Labels, u64)> {
-    let kinds: [(&str, fn(&ShardStats) -> u64); 4] = [
+    let kinds: [(&str, OfShard); 4] = [
         ("flush_failed", |shard| shard.counters.flush_failures),
         ("look_failed", |shard| shard.counters.look_failures),
         ("backpressure", |shard| shard.counters.backpressure_waits),
