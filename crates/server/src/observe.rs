@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::HeaderName;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use headwater::EnvRef;
@@ -61,20 +61,20 @@ pub async fn observe(State(observer): State<Observer>, mut request: Request, nex
     let mut response = next.run(request).instrument(span.clone()).await;
     let took = observer.env.now().saturating_sub(began);
     observer.metrics.http.answered(&method, &route, response.status(), took);
-    span.in_scope(|| log(&route, response.status(), took));
+    span.in_scope(|| log(&method, &route, response.status(), took));
     response.headers_mut().insert(REQUEST_ID, id);
     response
 }
 
-fn log(route: &str, status: StatusCode, took: Duration) {
-    let (status, ms) = (status.as_u16(), took.as_micros() as f64 / 1e3);
+fn log(method: &Method, route: &str, status: StatusCode, took: Duration) {
+    let (status, ms) = (status.as_u16(), took.as_secs_f64() * 1e3);
     match status {
-        500.. => tracing::warn!(target: "headwater::http", route, status, ms, "answered"),
+        500.. => tracing::warn!(target: "headwater::http", %method, route, status, ms, "answered"),
         // Asked for every few seconds by whatever runs the server.
         _ if route == "/healthz" || route == "/readyz" || route == "/metrics" => {
-            tracing::debug!(target: "headwater::http", route, status, ms, "answered");
+            tracing::debug!(target: "headwater::http", %method, route, status, ms, "answered");
         }
-        _ => tracing::info!(target: "headwater::http", route, status, ms, "answered"),
+        _ => tracing::info!(target: "headwater::http", %method, route, status, ms, "answered"),
     }
 }
 

@@ -62,7 +62,7 @@ async fn a_request_leaves_one_line_with_its_id_its_route_and_its_end() {
     assert_eq!(line["span"]["id"], "abc-123");
     assert_eq!(line["span"]["path"], "\"/v1/table/flights/insert\"");
     assert_eq!(line["span"]["database"], "\"demo\"");
-    assert_eq!((&line["span"]["method"], &line["status"]), (&"POST".into(), &200.into()));
+    assert_eq!((&line["method"], &line["status"]), (&"POST".into(), &200.into()));
     assert_eq!(line["route"], "/v1/table/{id}/insert");
     assert!(line["ms"].as_f64().unwrap() >= 0.0);
     assert_eq!(text.matches("answered").count(), 1, "{text}");
