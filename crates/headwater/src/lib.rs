@@ -56,7 +56,7 @@ pub use ticket::{TableAck, TableTicket};
 pub use headwater_engine::budget::MemoryBudget;
 pub use headwater_engine::error::ShardError;
 pub use headwater_engine::settings::{ShardSettings, WalCompression};
-pub use headwater_engine::shard::{Ack, ShardStats, ShardStatus};
+pub use headwater_engine::shard::{Ack, Counters, Histogram, ShardStats, ShardStatus};
 pub use headwater_engine::snapshot::{ReadLevel, ShardSnapshot};
 pub use headwater_engine::table::TableError;
 pub use headwater_format::coord;
@@ -69,4 +69,4 @@ pub use headwater_query::{
     SendableRecordBatchStream, SqlSession, SqlSettings, VectorQuery, VectorSearch,
 };
 pub use headwater_store::env::{Env, EnvRef, TokioEnv};
-pub use headwater_store::{Kind, MeterSnapshot, Request, RetryPolicy, StoreError};
+pub use headwater_store::{Counts, Kind, MeterSnapshot, Request, RetryPolicy, StoreError};

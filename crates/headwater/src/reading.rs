@@ -144,6 +144,11 @@ impl Reading {
         self.kept.snapshot_since(since.unwrap_or_default())
     }
 
+    /// Bytes of keys and shadows kept for reads.
+    pub fn shadow_bytes(&self) -> u64 {
+        self.cache.bytes()
+    }
+
     async fn take(&self, level: ReadLevel, known_for: Duration) -> Result<ReadSnapshot, Error> {
         let began = self.now();
         let snapshot = self.capture_fitting(level, known_for).await?;

@@ -49,6 +49,10 @@ pub struct TableStats {
     pub shards: BTreeMap<ShardId, ShardStats>,
     /// Bytes counted against the memory budget now.
     pub memory_used: u64,
+    /// Bytes the budget allows.
+    pub memory_limit: u64,
+    /// Bytes that reads keep: keys of SSTables, and what newer rows hide of SSTables and base.
+    pub shadow_bytes: u64,
     /// Object-store requests since the table was opened, by class and kind of object.
     pub requests: MeterSnapshot,
     /// Snapshots that are pinned.
@@ -305,6 +309,8 @@ impl Table {
         TableStats {
             shards: self.shards.open_now().into_iter().map(|(id, shard)| (id, shard.stats())).collect(),
             memory_used: self.memory().used(),
+            memory_limit: self.memory().limit(),
+            shadow_bytes: self.reading.shadow_bytes(),
             requests: self.store().meter().snapshot(),
             pinned: self.reading.pins.stats(),
         }

@@ -230,6 +230,16 @@ impl ReadCache {
         self.entries.lock().masks = Some((cut, Arc::clone(masks)));
     }
 
+    /// Bytes held: keys of SSTables, and shadows on SSTables and base.
+    pub fn bytes(&self) -> u64 {
+        let entries = self.entries.lock();
+        let keys = entries.sstables.values().filter_map(|sstable| sstable.keys.get());
+        let keys: u64 = keys.map(|keys| keys.charge.bytes()).sum();
+        let on_sstables: u64 = entries.on_sstables.values().map(|shadow| shadow.charge.bytes()).sum();
+        let on_base: u64 = entries.on_base.values().map(|shadow| shadow.bytes()).sum();
+        keys + on_sstables + on_base
+    }
+
     /// Over the budget everything is let go: what can be read again must not keep writers waiting for memory
     /// (L6). Reads under way keep what they use.
     pub(crate) fn let_go_if_over(&self) {
