@@ -1,9 +1,10 @@
 //! Taking the write tier away from a table.
 //!
-//! Owns: [`LanceTable::disable_mem_wal`]: shards are sealed first, so that nobody claims one again, then the base
-//! forgets the tier. Only shards without a row outside the base are sealed, and only while the caller has claimed
-//! them: a claim stops every earlier writer, so no row can come in between (P7). Manifests and WAL stay, for they are
-//! what stops a writer that has slept until now (P10). Does not own: claiming and closing shards (`headwater`).
+//! Owns: [`LanceTable::disable_mem_wal`]: shards are sealed first, so that nobody claims one again, then the
+//! base forgets the tier. Only shards without a row outside the base are sealed, and only while the caller
+//! has claimed them: a claim stops every earlier writer, so no row can come in between (P7). Manifests and
+//! WAL stay, for they are what stops a writer that has slept until now (P10). Does not own: claiming and
+//! closing shards (`headwater`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,12 +32,11 @@ impl LanceTable {
         self.folded_shards().await.map(|_| ())
     }
 
-    /// Takes the write tier away. `claimed`: the epoch the caller has claimed each active shard with. Its writers
-    /// must be closed.
+    /// Takes the write tier away. `claimed`: the epoch the caller has claimed each active shard with. Its
+    /// writers must be closed.
     ///
-    /// # Errors
-    /// [`TableError::Invalid`] when a shard holds rows that are not in the base, or was claimed by somebody else;
-    /// otherwise what storage said. Shards that were sealed stay sealed; asking again goes on.
+    /// # Errors [`TableError::Invalid`] when a shard holds rows that are not in the base, or was claimed by
+    /// somebody else; otherwise what storage said. Shards that were sealed stay sealed; asking again goes on.
     pub async fn disable_mem_wal(&self, claimed: &BTreeMap<ShardId, Epoch>) -> Result<(), TableError> {
         let active = self.folded_shards().await?;
         let foreign = active.iter().find(|shard| claimed.get(&shard.shard_id) != Some(&shard.writer_epoch));

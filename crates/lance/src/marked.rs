@@ -1,9 +1,9 @@
 //! Commits that carry a mark, so that whoever asks again can be told that it was done.
 //!
-//! Owns: [`Connection::open_dataset`], the commit handler that writes a mark into the manifest of a commit, and
-//! [`mark_of`]. The mark is the manifest's own field for a version's tag: it is written with the commit or not
-//! at all, belongs to that version alone, and readers that do not know it ignore it. Does not own: what is
-//! committed, or what marks mean (P12).
+//! Owns: [`Connection::open_dataset`], the commit handler that writes a mark into the manifest of a commit,
+//! and [`mark_of`]. The mark is the manifest's own field for a version's tag: it is written with the commit
+//! or not at all, belongs to that version alone, and readers that do not know it ignore it. Does not own:
+//! what is committed, or what marks mean (P12).
 
 use std::sync::Arc;
 

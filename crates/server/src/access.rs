@@ -1,7 +1,7 @@
 //! What a request may do.
 //!
-//! Owns: [`Grant`], which whoever checks keys puts into the extensions of a request, and the check of a request
-//! against it. A request without one may do everything. Does not own: keys.
+//! Owns: [`Grant`], which whoever checks keys puts into the extensions of a request, and the check of a
+//! request against it. A request without one may do everything. Does not own: keys.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,10 @@ pub fn check(extensions: &Extensions, database: &DatabaseId, writes: bool) -> Re
         return Err(forbidden(format!("this key is not for the database {:?}", database.name())));
     }
     if writes && !grant.may_write {
-        return Err(forbidden(format!("this key may read the database {:?}, not change it", database.name())));
+        return Err(forbidden(format!(
+            "this key may read the database {:?}, not change it",
+            database.name()
+        )));
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! The one error of the protocol, and how every error below becomes it.
 //!
-//! Owns: [`ApiError`], its codes, and which status a client gets. The rules clients live by: 409, 429 and 5xx are
-//! asked again, with the same body, so they are for what may succeed later and harms nobody when it is done twice;
-//! 404 means that the table is missing, and nothing else; everything permanent is another 4xx. Texts say what, where
-//! and what to do, and name no path of storage. Does not own: what went wrong.
+//! Owns: [`ApiError`], its codes, and which status a client gets. The rules clients live by: 409, 429 and 5xx
+//! are asked again, with the same body, so they are for what may succeed later and harms nobody when it is
+//! done twice; 404 means that the table is missing, and nothing else; everything permanent is another 4xx.
+//! Texts say what, where and what to do, and name no path of storage. Does not own: what went wrong.
 
 use std::sync::Arc;
 
@@ -46,7 +46,8 @@ pub enum Code {
 /// Whether a client that gets no definite answer may ask the same again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// Doing it twice is doing it once: reads, upserts by key, and what carries a request id that is remembered.
+    /// Doing it twice is doing it once: reads, upserts by key, and what carries a request id that is
+    /// remembered.
     Harmless,
     /// It could have been done, and would be done twice.
     Doubles,
@@ -89,6 +90,13 @@ impl ApiError {
     pub fn no_table(name: &str) -> Self {
         let text = format!("there is no table {name:?} in this database: create it, or check the name");
         Self::new(StatusCode::NOT_FOUND, Code::TableNotFound, text)
+    }
+
+    /// 400: what was asked for needs a write tier.
+    pub fn no_tier(name: &str) -> Self {
+        Self::state(format!(
+            "table {name:?} has no write tier: install one, or leave use_rte and use_lsm out"
+        ))
     }
 
     /// 503 when asking again is harmless; else 422, which no client asks again.
@@ -149,7 +157,9 @@ impl ApiError {
     pub fn tier(name: &str, error: &Error, again: Again) -> Self {
         match error {
             Error::Table { table, source } => match &**source {
-                TableError::NotFound { path } if path.trim_end_matches('/') == table.trim_end_matches('/') => {
+                TableError::NotFound { path }
+                    if path.trim_end_matches('/') == table.trim_end_matches('/') =>
+                {
                     Self::no_table(name)
                 }
                 source => Self::table(name, source, again).named(table, name),
@@ -157,7 +167,8 @@ impl ApiError {
             Error::Shard { source, .. } => Self::shard(name, source, again),
             Error::Put { first, .. } => {
                 let mut of_first = Self::tier(name, first, again);
-                of_first.text = format!("{}: {}", error.to_string().replace(&first.to_string(), ""), of_first.text);
+                of_first.text =
+                    format!("{}: {}", error.to_string().replace(&first.to_string(), ""), of_first.text);
                 of_first
             }
             Error::Read { source, .. } | Error::Query { source } => Self::query(name, source),
@@ -179,7 +190,9 @@ impl ApiError {
     pub fn shard(name: &str, error: &ShardError, again: Again) -> Self {
         match error {
             ShardError::Invalid { reason } => Self::invalid(format!("table {name:?}: {reason}")),
-            ShardError::SchemaChanged { reason } => Self::new(StatusCode::BAD_REQUEST, Code::Schema, reason.clone()),
+            ShardError::SchemaChanged { reason } => {
+                Self::new(StatusCode::BAD_REQUEST, Code::Schema, reason.clone())
+            }
             // Nothing was written.
             ShardError::Backpressure { .. } => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, Code::Throttled, format!("table {name:?}: {error}"))

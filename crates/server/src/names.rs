@@ -1,9 +1,9 @@
 //! What clients call things, and where that lies on storage.
 //!
-//! Owns: [`DatabaseId`], [`TableId`], and which names there may be. No name leads out of the place of its database:
-//! a name is one path segment of harmless characters. Tables are directories `{name}.lance` in the directory of
-//! their database, as LanceDB itself keeps them; a prefix is a directory in it, a namespace one that begins with
-//! `$`, which no other name does. Does not own: what is in these directories.
+//! Owns: [`DatabaseId`], [`TableId`], and which names there may be. No name leads out of the place of its
+//! database: a name is one path segment of harmless characters. Tables are directories `{name}.lance` in the
+//! directory of their database, as LanceDB itself keeps them; a prefix is a directory in it, a namespace one
+//! that begins with `$`, which no other name does. Does not own: what is in these directories.
 
 use crate::error::ApiError;
 
@@ -104,7 +104,10 @@ fn split(id: &str) -> impl Iterator<Item = &str> {
 
 fn parts(what: &str, parts: &[String]) -> Result<(), ApiError> {
     if parts.len() > MAX_DEPTH {
-        return Err(ApiError::invalid(format!("{what} has {} parts, at most {MAX_DEPTH} are kept", parts.len())));
+        return Err(ApiError::invalid(format!(
+            "{what} has {} parts, at most {MAX_DEPTH} are kept",
+            parts.len()
+        )));
     }
     parts.iter().try_for_each(|part| check(what, part))
 }
@@ -146,7 +149,9 @@ mod tests {
     #[test]
     fn no_name_leads_out_of_its_place() {
         let long = "x".repeat(201);
-        for id in ["", "..", ".", "a/b", "../t", "a\\b", "a\0", "t\n", "ü", "a b", "a%2fb", "$", "..$t", &long] {
+        for id in
+            ["", "..", ".", "a/b", "../t", "a\\b", "a\0", "t\n", "ü", "a b", "a%2fb", "$", "..$t", &long]
+        {
             assert_eq!(table(id).unwrap_err().status, 400, "{id:?}");
         }
         for (database, prefix) in [("..", ""), ("a/b", ""), ("$n", ""), ("db", "../x"), ("db", "a/./b")] {

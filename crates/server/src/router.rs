@@ -1,9 +1,9 @@
 //! Which path is which handler.
 //!
-//! Owns: [`router`]. Every route is there with a slash at its end and without; a path that begins with two slashes is
-//! taken for one, for clients glue it to whatever address they were given. What is not there under `/v1/` is 501:
-//! clients take 404 for a missing table. Every reply carries the version of the protocol. A panic of a handler is a
-//! 500 and nothing worse. Does not own: what handlers do.
+//! Owns: [`router`]. Every route is there with a slash at its end and without; a path that begins with two
+//! slashes is taken for one, for clients glue it to whatever address they were given. What is not there under
+//! `/v1/` is 501: clients take 404 for a missing table. Every reply carries the version of the protocol. A
+//! panic of a handler is a 500 and nothing worse. Does not own: what handlers do.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::error::{ApiError, Code};
 use crate::routes::{columns, indexes, query, rows, rte, tables, versions};
 use crate::service::Service;
 
-/// The version of the protocol: from 0.3.0 on, text queries have structure; from 0.4.0 on, uploads come in parts,
-/// which this server does not do.
+/// The version of the protocol: from 0.3.0 on, text queries have structure; from 0.4.0 on, uploads come in
+/// parts, which this server does not do.
 const PROTOCOL: (HeaderName, HeaderValue) =
     (HeaderName::from_static("phalanx-version"), HeaderValue::from_static("0.3.0"));
 

@@ -1,8 +1,9 @@
 //! What the server serves: databases, and the tables of them that are open.
 //!
-//! Owns: [`Service`]: each table is opened once and kept, one opening at a time; making, dropping, and giving a table
-//! its write tier exclude each other and every first use of it. When the server stops it takes no more writes,
-//! flushes what it holds, and closes its writers. Does not own: HTTP (`routes`), what is done with a table (`tables`).
+//! Owns: [`Service`]: each table is opened once and kept, one opening at a time; making, dropping, and giving
+//! a table its write tier exclude each other and every first use of it. When the server stops it takes no
+//! more writes, flushes what it holds, and closes its writers. Does not own: HTTP (`routes`), what is done
+//! with a table (`tables`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,8 +40,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Serves what is at `data`, a path or the URI of an object store. Tables are opened with `options`; they share
-    /// its connection, and one memory budget.
+    /// Serves what is at `data`, a path or the URI of an object store. Tables are opened with `options`; they
+    /// share its connection, and one memory budget.
     ///
     /// # Errors
     /// What is wrong with the address, or what storage says.
@@ -48,7 +49,13 @@ impl Service {
         let storage = Storage::open(data, &options).await?;
         let memory = options.memory.clone().unwrap_or_else(|| MemoryBudget::new(MEMORY_BYTES));
         let options = OpenOptions { memory: Some(memory), env: Some(Arc::clone(&env)), ..options };
-        Ok(Arc::new(Self { storage, options, env, slots: Mutex::default(), draining: AtomicBool::new(false) }))
+        Ok(Arc::new(Self {
+            storage,
+            options,
+            env,
+            slots: Mutex::default(),
+            draining: AtomicBool::new(false),
+        }))
     }
 
     /// Clock and tasks.
@@ -131,14 +138,18 @@ impl Service {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// Refuses writes from now on, flushes what tables hold in memory, and closes their writers, within `deadline`.
-    /// What cannot be flushed in time stays in the WAL, where every acknowledged row is, and is replayed by the next
-    /// writer. Says whether everything was flushed.
+    /// Refuses writes from now on, flushes what tables hold in memory, and closes their writers, within
+    /// `deadline`. What cannot be flushed in time stays in the WAL, where every acknowledged row is, and is
+    /// replayed by the next writer. Says whether everything was flushed.
     pub async fn drain(&self, deadline: Duration) -> bool {
         self.draining.store(true, Ordering::Release);
         let slots: Vec<Slot> = self.slots.lock().values().cloned().collect();
         let open: Vec<Arc<OpenTable>> =
-            join_all(slots.iter().map(|slot| async { slot.read().await.clone() })).await.into_iter().flatten().collect();
+            join_all(slots.iter().map(|slot| async { slot.read().await.clone() }))
+                .await
+                .into_iter()
+                .flatten()
+                .collect();
         let closing = join_all(open.iter().map(|table| table.close()));
         let flushed = tokio::select! {
             biased;

@@ -27,7 +27,8 @@ impl Storage {
     /// # Errors
     /// What is wrong with the address, or what storage says.
     pub async fn open(data: &str, options: &OpenOptions) -> Result<Self, ApiError> {
-        let root = if data.contains("://") { data.trim_end_matches('/').to_owned() } else { directory(data)? };
+        let root =
+            if data.contains("://") { data.trim_end_matches('/').to_owned() } else { directory(data)? };
         let registry = options.connection.session().store_registry();
         let params = options.connection.store_params(&options.table);
         let opened = ObjectStore::from_uri_and_params(registry, &root, &params).await;

@@ -155,8 +155,8 @@ pub struct AtVersion {
     pub branch: Option<String>,
 }
 
-/// Which part of a table with a write tier a request is about. Clients of different age call the flag by different
-/// names, `use_lsm` and `use_rte`.
+/// Which part of a table with a write tier a request is about. Clients of different age call the flag by
+/// different names, `use_lsm` and `use_rte`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
     /// Not said: all of it, if the table has a write tier.
@@ -174,9 +174,9 @@ impl Tier {
     /// 400 when they contradict each other.
     pub fn of(use_lsm: Option<bool>, use_rte: Option<bool>) -> Result<Self, ApiError> {
         match (use_lsm, use_rte) {
-            (Some(lsm), Some(rte)) if lsm != rte => {
-                Err(ApiError::invalid("use_lsm and use_rte are two names of one flag: give them the same value, or one"))
-            }
+            (Some(lsm), Some(rte)) if lsm != rte => Err(ApiError::invalid(
+                "use_lsm and use_rte are two names of one flag: give them the same value, or one",
+            )),
             (Some(true), _) | (_, Some(true)) => Ok(Self::Fresh),
             (Some(false), _) | (_, Some(false)) => Ok(Self::Base),
             (None, None) => Ok(Self::Any),

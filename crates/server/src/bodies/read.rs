@@ -1,8 +1,8 @@
 //! Reading a JSON body.
 //!
-//! Owns: [`read`]. Requests without a body, content type or length are as good as `{}`; fields nobody knows are
-//! ignored, for clients are newer than servers; what has the wrong type is refused by name. Does not own: the
-//! bodies themselves.
+//! Owns: [`read`]. Requests without a body, content type or length are as good as `{}`; fields nobody knows
+//! are ignored, for clients are newer than servers; what has the wrong type is refused by name. Does not own:
+//! the bodies themselves.
 
 use axum::body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -63,7 +63,11 @@ mod tests {
     async fn what_is_wrong_is_named() {
         assert!(refused::<Query>(r#"{"k": "ten"}"#).await.contains("field k:"));
         assert!(refused::<Query>(r#"{"k": -1}"#).await.contains("field k:"));
-        assert!(refused::<Query>(r#"{"order_by": [{"column_name": 3}]}"#).await.contains("order_by[0].column_name"));
+        assert!(
+            refused::<Query>(r#"{"order_by": [{"column_name": 3}]}"#)
+                .await
+                .contains("order_by[0].column_name")
+        );
         assert!(refused::<Query>(r#"{"vector": ["a"]}"#).await.contains("field vector"));
         assert!(refused::<Delete>("{}").await.contains("predicate"));
         assert!(refused::<Delete>(r#"{"predicate": "a"} x"#).await.contains("trailing"));

@@ -1,8 +1,8 @@
 //! The messages of an Arrow IPC stream in the body of a request.
 //!
-//! Owns: [`Frames`]: where a message begins and ends, and that what it claims of its own size is true, so that
-//! decoding it takes no more memory than was sent or a bound allows. A body that ends anywhere but behind the end
-//! marker was cut, and is refused. Does not own: what messages mean (`upload`).
+//! Owns: [`Frames`]: where a message begins and ends, and that what it claims of its own size is true, so
+//! that decoding it takes no more memory than was sent or a bound allows. A body that ends anywhere but
+//! behind the end marker was cut, and is refused. Does not own: what messages mean (`upload`).
 
 use arrow_ipc::{Message, MessageHeader, root_as_message};
 use axum::body::{Body, BodyDataStream};
@@ -49,8 +49,8 @@ impl Frames {
 
     /// The next message; none behind the end marker, when nothing follows it.
     ///
-    /// # Errors
-    /// 400 that names the message for a body that was cut, is no Arrow IPC stream, or claims what it does not hold.
+    /// # Errors 400 that names the message for a body that was cut, is no Arrow IPC stream, or claims what it
+    /// does not hold.
     pub async fn next(&mut self) -> Result<Option<Frame>, ApiError> {
         if self.ended {
             return Ok(None);
@@ -71,7 +71,9 @@ impl Frames {
             usize::try_from(message.bodyLength()).ok().filter(|bytes| *bytes <= MAX_MESSAGE_BYTES)
         };
         let Some(body_bytes) = body_bytes else {
-            return Err(self.bad(&format!("it is longer than {MAX_MESSAGE_BYTES} bytes: send smaller batches")));
+            return Err(
+                self.bad(&format!("it is longer than {MAX_MESSAGE_BYTES} bytes: send smaller batches"))
+            );
         };
         let body = self.take(body_bytes, "content").await?;
         let message = root_as_message(&header).map_err(|error| self.bad(&error.to_string()))?;
@@ -85,7 +87,9 @@ impl Frames {
         self.ended = true;
         loop {
             if !self.read.is_empty() {
-                return Err(ApiError::invalid("request body: there are bytes behind the end of the Arrow IPC stream"));
+                return Err(ApiError::invalid(
+                    "request body: there are bytes behind the end of the Arrow IPC stream",
+                ));
             }
             if !self.fill().await? {
                 return Ok(None);
@@ -100,7 +104,8 @@ impl Frames {
     async fn take(&mut self, bytes: usize, what: &str) -> Result<Bytes, ApiError> {
         while self.read.len() < bytes {
             if !self.fill().await? {
-                let reason = format!("the body ends in its {what}: the upload was cut, or lacks its end marker");
+                let reason =
+                    format!("the body ends in its {what}: the upload was cut, or lacks its end marker");
                 return Err(self.bad(&reason));
             }
         }
@@ -121,7 +126,10 @@ impl Frames {
 
     /// What is wrong with the message that comes now.
     pub fn bad(&self, reason: &str) -> ApiError {
-        ApiError::invalid(format!("request body, message {} of the Arrow IPC stream: {reason}", self.messages))
+        ApiError::invalid(format!(
+            "request body, message {} of the Arrow IPC stream: {reason}",
+            self.messages
+        ))
     }
 }
 
@@ -148,7 +156,8 @@ fn check(message: &Message<'_>, body: &[u8]) -> Result<(), String> {
         let length = length.ok_or("it has a compressed buffer without a length")?;
         // -1: not compressed after all.
         if length != -1 {
-            let length = u64::try_from(length).map_err(|_| "it has a compressed buffer of negative length")?;
+            let length =
+                u64::try_from(length).map_err(|_| "it has a compressed buffer of negative length")?;
             unpacked = unpacked.saturating_add(length);
         }
     }

@@ -1,9 +1,9 @@
 //! Rows that a client gets, encoded as they are read.
 //!
-//! Owns: [`rows`]. The reply is an Arrow IPC file: header, batches, footer, each sent when it is there, so a slow
-//! client holds one batch in memory, not the result. Where a column has a dictionary it is an IPC stream, for files
-//! cannot change one half-way. Errors before the first batch are an error reply; later ones break the reply off, so
-//! that no client takes a part for the whole. Does not own: the rows.
+//! Owns: [`rows`]. The reply is an Arrow IPC file: header, batches, footer, each sent when it is there, so a
+//! slow client holds one batch in memory, not the result. Where a column has a dictionary it is an IPC
+//! stream, for files cannot change one half-way. Errors before the first batch are an error reply; later ones
+//! break the reply off, so that no client takes a part for the whole. Does not own: the rows.
 
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::{FileWriter, StreamWriter};
@@ -71,9 +71,10 @@ enum Encoder {
 
 impl Encoder {
     fn new(schema: &SchemaRef) -> Result<Self, ArrowError> {
-        let dictionary = schema.flattened_fields().iter().any(|field| {
-            matches!(field.data_type(), DataType::Dictionary(..))
-        });
+        let dictionary = schema
+            .flattened_fields()
+            .iter()
+            .any(|field| matches!(field.data_type(), DataType::Dictionary(..)));
         Ok(if dictionary {
             Self::Stream(Box::new(StreamWriter::try_new(Vec::new(), schema)?))
         } else {

@@ -1,8 +1,8 @@
 //! Rows that a client sends, decoded as they come.
 //!
-//! Owns: [`Upload`]. One batch is in memory at a time, LZ4 or Zstandard unpacked. Nothing a client sends panics: the
-//! decoders of Arrow do on some garbage, and that is caught. Does not own: framing (`frames`), what becomes of the
-//! rows.
+//! Owns: [`Upload`]. One batch is in memory at a time, LZ4 or Zstandard unpacked. Nothing a client sends
+//! panics: the decoders of Arrow do on some garbage, and that is caught. Does not own: framing (`frames`),
+//! what becomes of the rows.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,8 @@
 //! What a request is about.
 //!
-//! Owns: [`Call`] with the table it names, its query parameters and headers, and its two forms: [`Reading`] and
-//! [`Writing`], which is refused without the right to write and while the server stops. Does not own: bodies.
+//! Owns: [`Call`] with the table it names, its query parameters and headers, and its two forms: [`Reading`]
+//! and [`Writing`], which is refused without the right to write and while the server stops. Does not own:
+//! bodies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +65,9 @@ impl Call {
             id,
             params: Params::of(parts),
             index: part("index"),
-            request_id: header(parts, "x-request-id").filter(|id| id.len() <= MAX_REQUEST_ID).map(str::to_owned),
+            request_id: header(parts, "x-request-id")
+                .filter(|id| id.len() <= MAX_REQUEST_ID)
+                .map(str::to_owned),
             timeout: timeout.map(Duration::from_millis),
             service: Arc::clone(service),
         })
@@ -163,7 +166,9 @@ impl Params {
             None => Ok(None),
             Some(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
             Some(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
-            Some(other) => Err(ApiError::invalid(format!("parameter {name}: {other:?} is neither true nor false"))),
+            Some(other) => {
+                Err(ApiError::invalid(format!("parameter {name}: {other:?} is neither true nor false")))
+            }
         }
     }
 
@@ -192,6 +197,8 @@ impl Params {
 pub fn no_branch(branch: Option<&str>) -> Result<(), ApiError> {
     match branch {
         None | Some("" | "main") => Ok(()),
-        Some(branch) => Err(ApiError::unsupported(format!("branch {branch:?}: this server keeps no branches"))),
+        Some(branch) => {
+            Err(ApiError::unsupported(format!("branch {branch:?}: this server keeps no branches")))
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Changes of columns.
 //!
-//! Owns: the handlers. Tables with a write tier keep their columns for now, but for metadata. A key that is set
-//! through metadata is a real one from then on. Does not own: what they do (`tables`, `headwater-lance`).
+//! Owns: the handlers. Tables with a write tier keep their columns for now, but for metadata. A key that is
+//! set through metadata is a real one from then on. Does not own: what they do (`tables`, `headwater-lance`).
 
 use std::sync::Arc;
 
@@ -86,7 +86,9 @@ pub async fn metadata(Writing(call): Writing, body: Body) -> Result<Json<Value>,
         let options = open.options();
         let env = Arc::clone(open.env());
         let set = LanceTable::set_key_with(&options.connection, open.uri(), &key, &options.table, env).await;
-        set.map_err(|error| ApiError::table(open.name(), &error, Again::Harmless).named(open.uri(), open.name()))?;
+        set.map_err(|error| {
+            ApiError::table(open.name(), &error, Again::Harmless).named(open.uri(), open.name())
+        })?;
         Ok(json!({ "version": open.base().await?.version_id() }))
     };
     Ok(Json(table.to_the_end(set).await?))
@@ -98,13 +100,18 @@ fn key(updates: &[FieldMetadata]) -> Result<Vec<String>, ApiError> {
     for update in updates {
         let Some(Some(place)) = update.metadata.get(KEY_POSITION) else { continue };
         let place: u32 = place.parse().map_err(|_| {
-            ApiError::invalid(format!("column {:?}: {KEY_POSITION} is a number from 1, not {place:?}", update.path))
+            ApiError::invalid(format!(
+                "column {:?}: {KEY_POSITION} is a number from 1, not {place:?}",
+                update.path
+            ))
         })?;
         places.push((place, update.path.clone()));
     }
     places.sort();
     if places.iter().zip(1..).any(|((place, _), wanted)| *place != wanted) {
-        return Err(ApiError::invalid(format!("{KEY_POSITION}: the columns of a key are numbered 1, 2, and so on")));
+        return Err(ApiError::invalid(format!(
+            "{KEY_POSITION}: the columns of a key are numbered 1, 2, and so on"
+        )));
     }
     Ok(places.into_iter().map(|(_, column)| column).collect())
 }

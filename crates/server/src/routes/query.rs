@@ -11,7 +11,6 @@ use crate::bodies::query::{Count, Explain, Query, Tier};
 use crate::error::{Again, ApiError};
 use crate::ipc::reply;
 use crate::routes::call::{Call, Reading, no_branch};
-use crate::routes::rows::no_tier;
 use crate::tables::open::at_version;
 use crate::tables::plain::scan;
 use crate::tables::{Kind, OpenTable, spec};
@@ -114,7 +113,7 @@ async fn read(
             plain => plain,
         },
         (kind, Tier::Fresh) => match kind? {
-            Kind::Plain(_) => return Err(no_tier(table.name())),
+            Kind::Plain(_) => return Err(ApiError::no_tier(table.name())),
             tiered => tiered,
         },
     };

@@ -29,7 +29,11 @@ pub async fn insert(Writing(call): Writing, body: Body) -> Result<Json<Value>, A
     let overwrite = match call.params.get("mode").unwrap_or("append") {
         "append" => false,
         "overwrite" => true,
-        other => return Err(ApiError::invalid(format!("parameter mode: {other:?} is neither append nor overwrite"))),
+        other => {
+            return Err(ApiError::invalid(format!(
+                "parameter mode: {other:?} is neither append nor overwrite"
+            )));
+        }
     };
     if call.params.get("upload_id").is_some() {
         return Err(ApiError::unsupported("uploads in parts are not supported: send one"));
@@ -44,7 +48,7 @@ pub async fn insert(Writing(call): Writing, body: Body) -> Result<Json<Value>, A
             Ok(Json(table.to_the_end(inserted).await?))
         }
         Kind::Tiered(_) if overwrite => Err(ApiError::state(format!(
-            "table {:?} has a write tier and cannot be overwritten in place: create it anew with mode overwrite",
+            "table {:?} has a write tier and is not overwritten in place: create it anew, with mode overwrite",
             table.name()
         ))),
         Kind::Tiered(tier) => {
@@ -72,7 +76,7 @@ pub async fn merge(Writing(call): Writing, body: Body) -> Result<Json<Value>, Ap
                 "num_attempts": 0, "num_rows": rows,
             })))
         }
-        (Kind::Plain(_), Tier::Fresh) => Err(no_tier(table.name())),
+        (Kind::Plain(_), Tier::Fresh) => Err(ApiError::no_tier(table.name())),
         _ => {
             let upload = Upload::open(body).await?;
             let open = Arc::clone(&table);
@@ -103,34 +107,24 @@ fn asked(call: &Call) -> Result<Merge, ApiError> {
 
 /// Whether a merge is one that a write tier does.
 fn check_upsert(name: &str, tier: &Table, merge: &Merge) -> Result<(), ApiError> {
-    let base_only = "merge into the base with use_rte(false), or use_lsm(false)";
-    let key: Vec<&str> = tier.key().map(|key| key.columns().iter().map(|column| column.name.as_str()).collect())
-        .unwrap_or_default();
+    let refused = |what: String| {
+        let instead = "or merge into the base with use_rte(false), or use_lsm(false)";
+        Err(ApiError::invalid(format!("table {name:?} has a write tier, which {what}; {instead}")))
+    };
+    let columns = tier.key().map(|key| key.columns()).unwrap_or_default();
+    let key: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     if key.is_empty() {
-        let text = format!("table {name:?} has a write tier and no key, so rows cannot be matched: add them, or {base_only}");
-        return Err(ApiError::invalid(text));
+        return refused("has no key to match rows by: add them".to_owned());
     }
     if merge.on != key {
-        let text = format!(
-            "table {name:?} has a write tier, which matches rows by the key ({}), not by ({}): use the key, or {base_only}",
-            key.join(", "),
-            merge.on.join(", ")
-        );
-        return Err(ApiError::invalid(text));
+        let (key, on) = (key.join(", "), merge.on.join(", "));
+        return refused(format!("matches rows by the key ({key}), not by ({on}): use the key"));
     }
     if !merge.is_upsert() {
-        let text = format!(
-            "table {name:?} has a write tier, which does upserts: when_matched_update_all without a condition and \
-             when_not_matched_insert_all, and nothing else; or {base_only}"
-        );
-        return Err(ApiError::invalid(text));
+        let form = "when_matched_update_all without a condition, and when_not_matched_insert_all";
+        return refused(format!("does upserts and nothing else: {form}"));
     }
     Ok(())
-}
-
-/// What a client is told that asks for the write tier of a table without one.
-pub fn no_tier(name: &str) -> ApiError {
-    ApiError::state(format!("table {name:?} has no write tier: install one, or leave use_rte and use_lsm out"))
 }
 
 /// Changes the rows a predicate names.

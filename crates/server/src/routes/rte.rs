@@ -1,8 +1,9 @@
 //! The write tier of a table: install, read, flush, stats, remove.
 //!
-//! Owns: the handlers of both families of routes: `…rte…`, as clients from 0.41 on call them, and `…lsm…`, as older
-//! ones do. They differ in names alone, and in one thing: older clients cannot read "all" in a spec. Does not own:
-//! what they do (`tables::spec`).
+//! Owns: the handlers of both families of routes: `…rte…`, as clients from 0.41 on call them, and `…lsm…`,
+//! as
+//! older ones do. They differ in names alone, and in one thing: older clients cannot read "all" in a spec.
+//! Does not own: what they do (`tables::spec`).
 
 use std::sync::Arc;
 
@@ -14,15 +15,14 @@ use serde_json::{Map, Value, json};
 
 use crate::bodies;
 use crate::bodies::changes::{TierStats, WriteSpec};
-use crate::error::{Again, ApiError};
+use crate::error::ApiError;
 use crate::routes::call::{Call, Reading, Writing};
-use crate::routes::rows::no_tier;
 use crate::tables::{Kind, OpenTable, spec};
 
 /// Gives a table its write tier.
 ///
 /// # Errors
-/// 400 when it has one, has no key, or the spec cannot be.
+/// 400 when it has one, or the spec cannot be.
 pub async fn install(Writing(call): Writing, body: Body) -> Result<Json<Value>, ApiError> {
     let spec: WriteSpec = bodies::read(body).await?;
     let table = call.table().await?;
@@ -31,14 +31,8 @@ pub async fn install(Writing(call): Writing, body: Body) -> Result<Json<Value>, 
     }
     let (sharding, writers) = spec.parts();
     let open = Arc::clone(&table);
-    let installed = async move {
-        let (uri, options) = (open.uri(), open.options().clone());
-        let tier = Table::init_for(uri, &[], &sharding, &writers, options).await;
-        let tier = tier.map_err(|error| ApiError::tier(open.name(), &error, Again::Harmless))?;
-        open.give_tier(Arc::new(tier)).await;
-        Ok(json!({}))
-    };
-    Ok(Json(table.to_the_end(installed).await?))
+    table.to_the_end(async move { open.install(&sharding, &writers).await }).await?;
+    Ok(Json(json!({})))
 }
 
 /// Takes the write tier of a table away.
@@ -46,17 +40,10 @@ pub async fn install(Writing(call): Writing, body: Body) -> Result<Json<Value>, 
 /// # Errors
 /// 400 when it has none, or one of its shards holds rows that are not in the base.
 pub async fn remove(Writing(call): Writing) -> Result<Json<Value>, ApiError> {
-    let (table, tier) = tiered(&call).await?;
+    let (table, _) = tiered(&call).await?;
     let open = Arc::clone(&table);
-    let removed = async move {
-        let failed = |error| ApiError::tier(open.name(), &error, Again::Harmless);
-        tier.check_folded().await.map_err(failed)?;
-        let removed = tier.disable().await;
-        open.take_tier().await;
-        removed.map_err(failed)?;
-        Ok(json!({}))
-    };
-    Ok(Json(table.to_the_end(removed).await?))
+    table.to_the_end(async move { open.remove_tier().await }).await?;
+    Ok(Json(json!({})))
 }
 
 /// The spec, in an envelope of this name; null when there is none.
@@ -110,7 +97,10 @@ pub async fn flush(Writing(call): Writing) -> Result<Json<Value>, ApiError> {
 /// 501: not there yet.
 pub async fn compact(Writing(call): Writing) -> Result<StatusCode, ApiError> {
     let (table, _) = tiered(&call).await?;
-    Err(ApiError::unsupported(format!("table {:?}: folding SSTables into the base is not there yet", table.name())))
+    Err(ApiError::unsupported(format!(
+        "table {:?}: folding SSTables into the base is not there yet",
+        table.name()
+    )))
 }
 
 /// Statistics, in an envelope of this name; null when there is no write tier.
@@ -149,6 +139,6 @@ async fn tiered(call: &Call) -> Result<(Arc<OpenTable>, Arc<Table>), ApiError> {
     let table = call.table().await?;
     match table.kind().await? {
         Kind::Tiered(tier) => Ok((table, tier)),
-        Kind::Plain(_) => Err(no_tier(table.name())),
+        Kind::Plain(_) => Err(ApiError::no_tier(table.name())),
     }
 }

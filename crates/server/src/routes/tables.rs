@@ -47,7 +47,9 @@ pub async fn list(State(service): State<Arc<Service>>, listing: Listing) -> Resu
 pub async fn create(Writing(call): Writing, body: Body) -> Result<Json<Value>, ApiError> {
     let mode = call.params.get("mode").unwrap_or("create").to_ascii_lowercase();
     if !matches!(mode.as_str(), "create" | "overwrite" | "exist_ok" | "existok") {
-        return Err(ApiError::invalid(format!("parameter mode: {mode:?} is none of create, overwrite, exist_ok")));
+        return Err(ApiError::invalid(format!(
+            "parameter mode: {mode:?} is none of create, overwrite, exist_ok"
+        )));
     }
     let upload = Upload::open(body).await?;
     let existing = match call.table().await {
@@ -72,7 +74,8 @@ pub async fn create(Writing(call): Writing, body: Body) -> Result<Json<Value>, A
     }
 }
 
-/// The new rows are a new version of a plain table. One with a write tier goes first, with every row of the tier.
+/// The new rows are a new version of a plain table. One with a write tier goes first, with every row of the
+/// tier.
 async fn overwrite(call: &Call, table: &Arc<OpenTable>, upload: Upload) -> Result<Json<Value>, ApiError> {
     let mode = match table.kind().await? {
         Kind::Plain(_) => WriteMode::Overwrite,

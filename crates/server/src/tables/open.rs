@@ -1,15 +1,15 @@
 //! A table that is open.
 //!
-//! Owns: [`OpenTable`]: its base at the newest version, and its writer if it has a write tier, which is noticed
-//! whoever gave it one. Does not own: reads and writes (`plain`, `spec`). A change begun is made to its end, whatever
-//! becomes of the connection that asked for it: half of it would be nobody's.
+//! Owns: [`OpenTable`]: its base at the newest version, and its writer if it has a write tier, which is
+//! noticed whoever gave it one. Does not own: reads and writes (`plain`, `spec`). A change begun is made to
+//! its end, whatever becomes of the connection that asked for it: half of it would be nobody's.
 
 use std::future::Future;
 use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::channel::oneshot;
-use headwater::{Connection, EnvRef, OpenOptions, Table};
+use headwater::{Connection, EnvRef, OpenOptions, Sharding, Table, WriterSpec};
 use headwater_lance::has_write_tier;
 use lance::Dataset;
 use parking_lot::Mutex;
@@ -45,7 +45,12 @@ impl OpenTable {
     ///
     /// # Errors
     /// 404 when there is none; otherwise what storage says.
-    pub async fn open(id: &TableId, uri: String, options: &OpenOptions, env: &EnvRef) -> Result<Self, ApiError> {
+    pub async fn open(
+        id: &TableId,
+        uri: String,
+        options: &OpenOptions,
+        env: &EnvRef,
+    ) -> Result<Self, ApiError> {
         let opened = options.connection.open_dataset(&uri, &options.table, None).await;
         let dataset = opened.map_err(|error| of_opening(id.name(), &uri, &error))?;
         let (options, env) = (options.clone(), Arc::clone(env));
@@ -143,14 +148,34 @@ impl OpenTable {
         }
     }
 
-    /// Uses the writer of a write tier that the table has just got.
-    pub async fn give_tier(&self, tier: Arc<Table>) {
-        *self.tier.write().await = Some(tier);
+    /// Gives the table a write tier. Requests wait meanwhile: there is one writer of a shard, and it is this
+    /// one.
+    ///
+    /// # Errors
+    /// 400 when it has one already, or one like this cannot be.
+    pub async fn install(&self, sharding: &Sharding, writers: &WriterSpec) -> Result<(), ApiError> {
+        let mut place = self.tier.write().await;
+        if place.is_some() {
+            return Err(ApiError::state(format!("table {:?} has a write tier already", self.name())));
+        }
+        let installed = Table::init_for(&self.uri, &[], sharding, writers, self.options.clone()).await;
+        let tier = installed.map_err(|error| ApiError::tier(self.name(), &error, Again::Harmless))?;
+        *place = Some(Arc::new(tier));
+        Ok(())
     }
 
-    /// Forgets a writer that is closed; the next request finds out what the table is.
-    pub async fn take_tier(&self) {
-        self.tier.write().await.take();
+    /// Takes the write tier away, if it holds no row that is not in the base.
+    ///
+    /// # Errors
+    /// 400 when it holds some, or there is no tier.
+    pub async fn remove_tier(&self) -> Result<(), ApiError> {
+        let mut place = self.tier.write().await;
+        let Some(tier) = place.clone() else { return Err(ApiError::no_tier(self.name())) };
+        let failed = |error| ApiError::tier(self.name(), &error, Again::Harmless);
+        tier.check_folded().await.map_err(failed)?;
+        // Closed, whatever comes of it: the next request finds out what the table is.
+        *place = None;
+        tier.disable().await.map_err(failed)
     }
 
     /// Flushes and closes the writer; says whether everything was flushed.

@@ -1,11 +1,12 @@
 //! Requests that come again.
 //!
 //! Owns: [`Mark`], [`Replays`] and [`OpenTable::once`]. A client that gets no answer asks again with the same
-//! `x-request-id`. The commit of a change carries that id, so a request that comes again is answered with what the
-//! first one did: while this process remembers it; and within ten minutes after a crash, too, even one between the
-//! commit and its answer, for then the id is read from the versions on storage (P12). Changes of one table in one
-//! process happen one after the other, so a copy waits for the first one. Not covered: two copies at the same
-//! moment at two servers, and ids that are no UUIDs, which some clients use twice. Does not own: what is changed.
+//! `x-request-id`. The commit of a change carries that id, so a request that comes again is answered with
+//! what the first one did: while this process remembers it; and within ten minutes after a crash, too, even
+//! one between the commit and its answer, for then the id is read from the versions on storage (P12). Changes
+//! of one table in one process happen one after the other, so a copy waits for the first one. Not covered:
+//! two copies at the same moment at two servers, and ids that are no UUIDs, which some clients use twice.
+//! Does not own: what is changed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -75,7 +76,12 @@ impl Replays {
     }
 
     /// The version that was committed with `mark`, among those that are young enough.
-    async fn version(&mut self, newest: &Dataset, mark: &Mark, now: SystemTime) -> Result<Option<u64>, lance::Error> {
+    async fn version(
+        &mut self,
+        newest: &Dataset,
+        mark: &Mark,
+        now: SystemTime,
+    ) -> Result<Option<u64>, lance::Error> {
         let oldest = now.checked_sub(WINDOW).unwrap_or(SystemTime::UNIX_EPOCH);
         let (mut version, mut marks) = (newest.version_id(), Vec::new());
         while version > self.seen && marks.len() < MAX_VERSIONS {
@@ -118,7 +124,12 @@ impl OpenTable {
         self.to_the_end(async move { table.make_once(mark, change, recount).await }).await
     }
 
-    async fn make_once(&self, mark: Option<Mark>, change: Change, recount: Recount) -> Result<Value, ApiError> {
+    async fn make_once(
+        &self,
+        mark: Option<Mark>,
+        change: Change,
+        recount: Recount,
+    ) -> Result<Value, ApiError> {
         let mut replays = self.replays.lock().await;
         let again = if mark.is_some() { Again::Harmless } else { Again::Doubles };
         let failed = |error| ApiError::lance(self.name(), error, again);

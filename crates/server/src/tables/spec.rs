@@ -1,8 +1,8 @@
 //! Tables with a write tier, through the `headwater` library.
 //!
-//! Owns: [`upsert`], [`append`], [`rows`], [`count`], [`update`], [`delete`], [`flush`] and what the protocol says of a
-//! tier. Rows go to their shards batch by batch as they come; a few batches are on their way at once. Does not own:
-//! anything of the tier itself.
+//! Owns: [`upsert`], [`append`], [`rows`], [`count`], [`update`], [`delete`], [`flush`] and what the protocol
+//! says of a tier. Rows go to their shards batch by batch as they come; a few batches are on their way at
+//! once. Does not own: anything of the tier itself.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,7 +39,8 @@ pub async fn upsert(name: &str, table: &Arc<Table>, upload: Upload) -> Result<u6
         async move {
             // Rows with every column are handed over now, in order; parts of rows wait for what they read.
             if whole(&table, &batch) {
-                let ticket = table.put_nowait(batch).await.map_err(|error| ApiError::tier(&name, &error, again))?;
+                let ticket =
+                    table.put_nowait(batch).await.map_err(|error| ApiError::tier(&name, &error, again))?;
                 let answer = async move {
                     ticket.await.map(|ack| ack.rows).map_err(|error| ApiError::tier(&name, &error, again))
                 };
@@ -63,9 +64,11 @@ pub async fn append(name: &str, table: &Arc<Table>, upload: Upload) -> Result<u6
     send(name, again, upload, |batch| {
         let (table, name) = (Arc::clone(table), name.to_owned());
         async move {
-            let ticket = table.put_nowait(batch).await.map_err(|error| ApiError::tier(&name, &error, again))?;
-            let answer =
-                async move { ticket.await.map(|ack| ack.rows).map_err(|error| ApiError::tier(&name, &error, again)) };
+            let ticket =
+                table.put_nowait(batch).await.map_err(|error| ApiError::tier(&name, &error, again))?;
+            let answer = async move {
+                ticket.await.map(|ack| ack.rows).map_err(|error| ApiError::tier(&name, &error, again))
+            };
             Ok(answer.boxed())
         }
         .boxed()
@@ -137,7 +140,11 @@ fn partly(name: &str, mut error: ApiError, rows: u64, again: Again) -> ApiError 
 ///
 /// # Errors
 /// 400 for what a write tier does not do, or a query that is wrong.
-pub async fn rows(name: &str, table: &Table, query: &Query) -> Result<(arrow_schema::SchemaRef, Rows), ApiError> {
+pub async fn rows(
+    name: &str,
+    table: &Table,
+    query: &Query,
+) -> Result<(arrow_schema::SchemaRef, Rows), ApiError> {
     let request = request(name, query)?;
     let found = table.scan(&request).await.map_err(|error| ApiError::tier(name, &error, Again::Harmless))?;
     let (schema, name) = (found.schema(), name.to_owned());
@@ -172,10 +179,14 @@ fn request(name: &str, query: &Query) -> Result<ScanRequest, ApiError> {
         return Err(refused("does not support full-text search yet", base_only));
     }
     if !matches!(&query.vector, None | Some(Vectors::One(_))) || is_vector_search(query) {
-        return Err(ApiError::unsupported(format!("table {name:?}: vector search over a write tier is not there yet")));
+        return Err(ApiError::unsupported(format!(
+            "table {name:?}: vector search over a write tier is not there yet"
+        )));
     }
     if query.order_by.as_ref().is_some_and(|order| !order.is_empty()) {
-        return Err(ApiError::unsupported(format!("table {name:?}: order_by over a write tier is not there yet")));
+        return Err(ApiError::unsupported(format!(
+            "table {name:?}: order_by over a write tier is not there yet"
+        )));
     }
     let columns = match &query.columns {
         None => None,
@@ -209,7 +220,9 @@ pub async fn count(name: &str, table: &Table, filter: Option<&str>) -> Result<u6
 /// # Errors
 /// 501: not there yet.
 pub async fn update(name: &str, _: &Table, _: Update, _: Option<Mark>) -> Result<Value, ApiError> {
-    Err(ApiError::unsupported(format!("table {name:?}: update by predicate over a write tier is not there yet")))
+    Err(ApiError::unsupported(format!(
+        "table {name:?}: update by predicate over a write tier is not there yet"
+    )))
 }
 
 /// Deletes the rows a predicate names.
@@ -217,10 +230,13 @@ pub async fn update(name: &str, _: &Table, _: Update, _: Option<Mark>) -> Result
 /// # Errors
 /// 501: not there yet.
 pub async fn delete(name: &str, _: &Table, _: Delete, _: Option<Mark>) -> Result<Value, ApiError> {
-    Err(ApiError::unsupported(format!("table {name:?}: delete by predicate over a write tier is not there yet")))
+    Err(ApiError::unsupported(format!(
+        "table {name:?}: delete by predicate over a write tier is not there yet"
+    )))
 }
 
-/// Makes every row acknowledged before part of an SSTable, whoever wrote it; says which generation each shard sealed.
+/// Makes every row acknowledged before part of an SSTable, whoever wrote it; says which generation each shard
+/// sealed.
 ///
 /// # Errors
 /// 503 when a shard could not; the others are flushed all the same.
@@ -228,14 +244,14 @@ pub async fn flush(name: &str, table: &Table) -> Result<Value, ApiError> {
     let failed = |error: &headwater::Error| ApiError::tier(name, error, Again::Harmless);
     table.open_shards().await.map_err(|error| failed(&error))?;
     let sealed = table.flush().await.map_err(|error| failed(&error))?;
-    let sealed = sealed.into_iter().map(|(shard, generation)| {
-        json!({ "shard_id": shard.to_string(), "generation": generation.get() })
-    });
+    let sealed = sealed
+        .into_iter()
+        .map(|(shard, generation)| json!({ "shard_id": shard.to_string(), "generation": generation.get() }));
     Ok(json!({ "generations": sealed.collect::<Vec<_>>() }))
 }
 
-/// What the tier records about itself. `resolved`: with the names of all indexes where it maintains them all, for
-/// clients that know no "all".
+/// What the tier records about itself. `resolved`: with the names of all indexes where it maintains them all,
+/// for clients that know no "all".
 ///
 /// # Errors
 /// What storage says.
@@ -245,7 +261,8 @@ pub async fn spec(name: &str, table: &Table, resolved: bool) -> Result<WriteSpec
         (false, _) => Some(recorded.maintained.clone()),
         (true, false) => None,
         (true, true) => {
-            let indexes = table.indexes().await.map_err(|error| ApiError::tier(name, &error, Again::Harmless))?;
+            let indexes =
+                table.indexes().await.map_err(|error| ApiError::tier(name, &error, Again::Harmless))?;
             Some(indexes.into_iter().map(|index| index.name).collect())
         }
     };
@@ -263,7 +280,12 @@ pub async fn spec(name: &str, table: &Table, resolved: bool) -> Result<WriteSpec
 ///
 /// # Errors
 /// What storage says.
-pub async fn stats(name: &str, table: &Table, with_rows: bool, generations: &str) -> Result<Vec<Value>, ApiError> {
+pub async fn stats(
+    name: &str,
+    table: &Table,
+    with_rows: bool,
+    generations: &str,
+) -> Result<Vec<Value>, ApiError> {
     let failed = |error: &headwater::Error| ApiError::tier(name, error, Again::Harmless);
     let recorded = table.tier().await.map_err(|error| failed(&error))?;
     let here = table.snapshot(ReadLevel::Durable).await.map_err(|error| failed(&error))?;
@@ -272,16 +294,19 @@ pub async fn stats(name: &str, table: &Table, with_rows: bool, generations: &str
         let manifest = shard.manifest.map_err(|error| ApiError::table(name, &error, Again::Harmless))?;
         let Some(manifest) = manifest else { continue };
         let compacted = recorded.mem_wal.compacted(shard.id);
-        let sstables = manifest.sstables.iter().filter(|sstable| sstable.generation > compacted).map(|sstable| {
-            let mut entry = json!({
-                "generation": sstable.generation.get(),
-                "bytes": sstable.in_memory_bytes.unwrap_or_default(),
+        let sstables =
+            manifest.sstables.iter().filter(|sstable| sstable.generation > compacted).map(|sstable| {
+                let mut entry = json!({
+                    "generation": sstable.generation.get(),
+                    "bytes": sstable.in_memory_bytes.unwrap_or_default(),
+                });
+                if let (true, Some(rows), Some(entry)) =
+                    (with_rows, sstable.physical_rows, entry.as_object_mut())
+                {
+                    entry.insert("rows".to_owned(), rows.into());
+                }
+                entry
             });
-            if let (true, Some(rows), Some(entry)) = (with_rows, sstable.physical_rows, entry.as_object_mut()) {
-                entry.insert("rows".to_owned(), rows.into());
-            }
-            entry
-        });
         let active = manifest.status == ShardStatus::Active;
         let mut entry = json!({
             "shard_id": shard.id.to_string(),
@@ -296,7 +321,8 @@ pub async fn stats(name: &str, table: &Table, with_rows: bool, generations: &str
         });
         let snapshot = here.shards().iter().find(|(id, _)| *id == shard.id).map(|(_, snapshot)| snapshot);
         if let (Some(snapshot), Some(entry)) = (snapshot, entry.as_object_mut()) {
-            let views = snapshot.memtables().map_err(|error| ApiError::shard(name, &error, Again::Harmless))?;
+            let views =
+                snapshot.memtables().map_err(|error| ApiError::shard(name, &error, Again::Harmless))?;
             let memtables = views.iter().map(|view| {
                 let batches = view.batches();
                 json!({

@@ -86,7 +86,8 @@ async fn a_connection_that_breaks_in_an_upload_changes_nothing() {
     let body = upload(&[rows(&[2], "b")]);
     let address = server.url.strip_prefix("http://").unwrap();
     let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
-    let head = "POST /v1/table/t/insert/ HTTP/1.1\r\nhost: x\r\nx-lancedb-database: db\r\ntransfer-encoding: chunked\r\n\r\n";
+    let head = "POST /v1/table/t/insert/ HTTP/1.1\r\nhost: x\r\nx-lancedb-database: db\r\n\
+        transfer-encoding: chunked\r\n\r\n";
     socket.write_all(head.as_bytes()).await.unwrap();
     socket.write_all(format!("{:x}\r\n", body.len()).as_bytes()).await.unwrap();
     socket.write_all(&body).await.unwrap();

@@ -22,7 +22,8 @@ async fn columns_come_change_and_go() {
     let post = |path: &'static str, body| server.post(path, body);
     let added = json!({ "new_columns": [{ "name": "twice", "expression": "id * 2" }] });
     assert_eq!(post("/v1/table/t/add_columns/", added).await.json()["version"], 2);
-    let altered = json!({ "alterations": [{ "path": "twice", "rename": "double", "data_type": { "type": "int32" } }] });
+    let altered =
+        json!({ "alterations": [{ "path": "twice", "rename": "double", "data_type": { "type": "int32" } }] });
     post("/v1/table/t/alter_columns/", altered).await.ok();
     let metadata = json!({ "updates": [{ "path": "double", "metadata": { "unit": "rows", "gone": null } }] });
     post("/v1/table/t/update_field_metadata/", metadata).await.ok();
@@ -36,7 +37,10 @@ async fn columns_come_change_and_go() {
     for (path, body) in [
         ("/v1/table/t/drop_columns/", json!({ "columns": ["none"] })),
         ("/v1/table/t/add_columns/", json!({ "new_columns": [{ "name": "x", "expression": "nope +" }] })),
-        ("/v1/table/t/alter_columns/", json!({ "alterations": [{ "path": "id", "data_type": { "type": "tree" } }] })),
+        (
+            "/v1/table/t/alter_columns/",
+            json!({ "alterations": [{ "path": "id", "data_type": { "type": "tree" } }] }),
+        ),
     ] {
         post(path, body).await.refused(400);
     }
@@ -58,7 +62,9 @@ async fn indexes_are_made_listed_and_dropped() {
     assert_eq!(server.send("/v1/table/t/index/none/drop/", &[], "").await.refused(404).0, 6);
     server.send("/v1/table/t/index/id_idx/drop/", &[], "").await.ok();
     assert_eq!(server.post("/v1/table/t/index/list/", json!({})).await.json(), json!({ "indexes": [] }));
-    for body in [json!({ "column": "id", "index_type": "TREE" }), json!({ "column": "no", "index_type": "BTREE" })] {
+    for body in
+        [json!({ "column": "id", "index_type": "TREE" }), json!({ "column": "no", "index_type": "BTREE" })]
+    {
         server.post("/v1/table/t/create_index/", body).await.refused(400);
     }
 }

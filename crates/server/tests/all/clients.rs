@@ -6,8 +6,9 @@ use crate::support::Server;
 
 async fn runs(script: &str) {
     let server = Server::start().await;
-    let python = std::env::var_os("HEADWATER_PYTHON")
-        .unwrap_or_else(|| format!("{}/.cache/headwater/venv/bin/python", std::env::var("HOME").unwrap()).into());
+    let python = std::env::var_os("HEADWATER_PYTHON").unwrap_or_else(|| {
+        format!("{}/.cache/headwater/venv/bin/python", std::env::var("HOME").unwrap()).into()
+    });
     let path = format!("{}/tests/all/python/{script}.py", env!("CARGO_MANIFEST_DIR"));
     let ran = tokio::process::Command::new(python)
         .args([&path, &server.url])

@@ -43,7 +43,8 @@ async fn filters_orders_limits_and_columns() {
     let row_id = found[0]["_rowid"].as_primitive::<UInt64Type>().value(0);
     let found = asked(&server, json!({ "filter": format!("_rowid IN ({row_id})") })).await;
     assert_eq!(ids(&found), [1]);
-    let found = asked(&server, json!({ "filter": "_rowoffset IN (1, 3)", "columns": ["id", "_rowoffset"] })).await;
+    let found =
+        asked(&server, json!({ "filter": "_rowoffset IN (1, 3)", "columns": ["id", "_rowoffset"] })).await;
     assert_eq!(ids(&found), [3, 4]);
     let nothing = server.post("/v1/table/t/query/", query(json!({ "filter": "id > 100" }))).await.rows();
     assert_eq!(nothing.iter().map(RecordBatch::num_rows).sum::<usize>(), 0);
@@ -90,7 +91,8 @@ async fn the_nearest_are_found() {
     let server = Server::start().await;
     server.send("/v1/table/t/create/", &[], upload(&[vectors(20)])).await.ok();
     let near = json!({ "vector": [4.2, 0.0], "k": 3, "ef": null, "refine_factor": null,
-        "lower_bound": null, "upper_bound": null, "nprobes": 20, "minimum_nprobes": 20, "maximum_nprobes": 20 });
+        "lower_bound": null, "upper_bound": null, "nprobes": 20,
+        "minimum_nprobes": 20, "maximum_nprobes": 20 });
     let found = asked(&server, near.clone()).await;
     assert_eq!(ids(&found), [4, 5, 3]);
     let distances = found[0]["_distance"].as_primitive::<Float32Type>();
@@ -104,7 +106,10 @@ async fn the_nearest_are_found() {
     assert_eq!(ids(&asked(&server, with(json!({ "filter": "id < 4", "prefilter": false }))).await), [3]);
     assert_eq!(ids(&asked(&server, with(json!({ "offset": 1, "k": 2 }))).await), [5, 3]);
     assert_eq!(ids(&asked(&server, with(json!({ "upper_bound": 1.0 }))).await), [4, 5]);
-    assert_eq!(asked(&server, with(json!({ "k": i64::MAX }))).await.iter().map(RecordBatch::num_rows).sum::<usize>(), 20);
+    assert_eq!(
+        asked(&server, with(json!({ "k": i64::MAX }))).await.iter().map(RecordBatch::num_rows).sum::<usize>(),
+        20
+    );
     let several = asked(&server, with(json!({ "vector": [[0.0, 0.0], [9.0, 0.0]], "k": 2 }))).await;
     assert!(several[0].column_by_name("query_index").is_some());
     assert_eq!(ids(&several).len(), 4);
@@ -124,13 +129,15 @@ async fn the_nearest_are_found() {
 #[tokio::test]
 async fn text_is_found_through_an_index() {
     let server = Server::with_table(&[1, 2, 3]).await;
-    let index = json!({ "column": "name", "index_type": "FTS", "with_position": false, "base_tokenizer": "simple" });
+    let index =
+        json!({ "column": "name", "index_type": "FTS", "with_position": false, "base_tokenizer": "simple" });
     server.post("/v1/table/t/create_index/", index).await.ok();
     let text = json!({ "query": { "match": { "column": "name", "terms": "a2", "boost": 1.0, "fuzziness": 0,
         "max_expansions": 50, "operator": "Or", "prefix_length": 0 } } });
     let found = asked(&server, json!({ "full_text_query": text, "k": 10 })).await;
     assert_eq!(ids(&found), [2]);
     assert!(found[0].column_by_name("_score").is_some());
-    let found = asked(&server, json!({ "full_text_query": { "columns": ["name"], "query": "a3" }, "k": 10 })).await;
+    let found =
+        asked(&server, json!({ "full_text_query": { "columns": ["name"], "query": "a3" }, "k": 10 })).await;
     assert_eq!(ids(&found), [3]);
 }

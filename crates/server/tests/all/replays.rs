@@ -21,7 +21,10 @@ async fn an_update_is_made_once_however_often_it_is_asked_for() {
     for _ in 0..3 {
         assert_eq!(server.send("/v1/table/t/update/", &again, increment()).await.json(), first);
     }
-    let (one, other) = (server.send("/v1/table/t/update/", &again, increment()), server.send("/v1/table/t/update/", &again, increment()));
+    let (one, other) = (
+        server.send("/v1/table/t/update/", &again, increment()),
+        server.send("/v1/table/t/update/", &again, increment()),
+    );
     let (one, other) = futures::join!(one, other);
     assert_eq!((one.json(), other.json()), (first.clone(), first));
     let ids: Vec<i64> = server.table().await.iter().map(|(id, _)| *id).collect();
@@ -41,10 +44,14 @@ async fn a_request_that_comes_again_after_a_crash_is_known_by_its_commit() {
     let update = server.send("/v1/table/t/update/", &[("x-request-id", ID)], increment()).await.json();
     let delete_id = "11111111-ee8a-4ca4-894e-db77e160355e";
     let delete = json!({ "predicate": "id > 102" }).to_string();
-    let deleted = server.send("/v1/table/t/delete/", &[("x-request-id", delete_id)], delete.clone()).await.json();
+    let deleted =
+        server.send("/v1/table/t/delete/", &[("x-request-id", delete_id)], delete.clone()).await.json();
     // Another process, which remembers nothing.
     let other = Server::start_in(Arc::clone(&server.dir)).await;
-    assert_eq!(other.send("/v1/table/t/delete/", &[("x-request-id", delete_id)], delete).await.json(), deleted);
+    assert_eq!(
+        other.send("/v1/table/t/delete/", &[("x-request-id", delete_id)], delete).await.json(),
+        deleted
+    );
     assert_eq!(other.send("/v1/table/t/update/", &[("x-request-id", ID)], increment()).await.json(), update);
     assert_eq!(update["rows_updated"], 2);
     assert_eq!(deleted["num_deleted_rows"], 1);

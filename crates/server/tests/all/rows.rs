@@ -96,7 +96,8 @@ async fn databases_prefixes_and_namespaces_keep_their_tables_apart() {
 #[tokio::test]
 async fn many_batches_come_and_go_in_streams() {
     let server = Server::start().await;
-    let batches: Vec<_> = (0..40).map(|n| rows(&(n * 1000..(n + 1) * 1000).collect::<Vec<_>>(), "a")).collect();
+    let batches: Vec<_> =
+        (0..40).map(|n| rows(&(n * 1000..(n + 1) * 1000).collect::<Vec<_>>(), "a")).collect();
     server.send("/v1/table/t/create", &[], upload(&batches)).await.ok();
     assert_eq!(server.count().await, 40_000);
     assert_eq!(server.table().await.len(), 40_000);

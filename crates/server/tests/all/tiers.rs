@@ -22,7 +22,10 @@ async fn rows_go_through_the_wal_and_are_read_at_once() {
         assert_eq!((&told["version"], &told["num_rows"]), (&json!(0), &json!(2)));
         assert_eq!(server.insert(rows(&[5, 1], "c")).await.json()["version"], 0);
         assert_eq!(server.count().await, 5);
-        assert_eq!(server.table().await, [pair(1, "c"), pair(2, "a"), pair(3, "b"), pair(4, "b"), pair(5, "c")]);
+        assert_eq!(
+            server.table().await,
+            [pair(1, "c"), pair(2, "a"), pair(3, "b"), pair(4, "b"), pair(5, "c")]
+        );
         let base = json!({ "use_rte": false });
         assert_eq!(server.post("/v1/table/t/count_rows/", base).await.json(), 3, "the base is as it was");
         let found = json!({ "k": 1, "filter": "id > 3", "columns": ["id"], "vector": [], "use_lsm": true });
@@ -70,7 +73,8 @@ async fn specs_are_told_as_each_client_reads_them() {
     let (code, text) = server.post("/v1/table/t/enable_rte/", spec).await.refused(400);
     assert!(code == 19 && text.contains("already"), "{text}");
     let indexes = server.post("/v1/table/t/index/list/", json!({})).await.json();
-    let names: Vec<&Value> = indexes["indexes"].as_array().unwrap().iter().map(|index| &index["index_name"]).collect();
+    let names: Vec<&Value> =
+        indexes["indexes"].as_array().unwrap().iter().map(|index| &index["index_name"]).collect();
     assert!(!names.contains(&&json!("__lance_mem_wal")), "{names:?}");
 }
 
@@ -121,7 +125,11 @@ async fn rows_that_do_not_fit_a_tier_are_refused() {
     assert_eq!(server.upsert(part, "").await.json()["num_rows"], 2);
     assert_eq!(server.count().await, 2);
     let query = json!({ "k": 10, "filter": "name = 'a1'", "vector": [] });
-    assert_eq!(server.post("/v1/table/t/query/", query).await.rows()[0].num_rows(), 1, "what was not sent stays");
+    assert_eq!(
+        server.post("/v1/table/t/query/", query).await.rows()[0].num_rows(),
+        1,
+        "what was not sent stays"
+    );
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Updates and deletes by predicate, through Lance.
 //!
-//! Owns: [`update`], [`delete`], and what to tell of them when they are found on storage. Does not own: that they
-//! happen once (`replays`).
+//! Owns: [`update`], [`delete`], and what to tell of them when they are found on storage. Does not own: that
+//! they happen once (`replays`).
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! Adding, changing and dropping columns, and their metadata, through Lance.
 //!
-//! Owns: one change for each. Does not own: that they happen once (`replays`), the key of a table (`headwater-lance`).
+//! Owns: one change for each. Does not own: that they happen once (`replays`), the key of a table
+//! (`headwater-lance`).
 
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ use crate::tables::replays::{Change, Done};
 pub fn add(body: AddColumns) -> Change {
     let columns = body.new_columns.into_iter().map(|column| (column.name, column.expression)).collect();
     committed(move |dataset| {
-        async move { dataset.add_columns(NewColumnTransform::SqlExpressions(columns), None, None).await }.boxed()
+        async move { dataset.add_columns(NewColumnTransform::SqlExpressions(columns), None, None).await }
+            .boxed()
     })
 }
 

@@ -42,7 +42,8 @@ pub async fn versions(dataset: &Dataset) -> Result<Value, lance::Error> {
 /// # Errors
 /// What storage says.
 pub async fn stats(dataset: &Arc<Dataset>, indexes: usize) -> Result<Value, lance::Error> {
-    let bytes: u64 = dataset.calculate_data_stats().await?.fields.iter().map(|field| field.bytes_on_disk).sum();
+    let bytes: u64 =
+        dataset.calculate_data_stats().await?.fields.iter().map(|field| field.bytes_on_disk).sum();
     let mut lengths = Vec::new();
     for fragment in dataset.get_fragments() {
         lengths.push(fragment.count_rows(None).await?);

@@ -1,7 +1,7 @@
 //! Indexes of the base, through Lance: every kind it has.
 //!
-//! Owns: [`create`], [`list`], [`stats`], [`drop`]. Lance's own system indexes, the one that says a table has a write
-//! tier among them, are nobody's here. Does not own: that changes happen once (`replays`).
+//! Owns: [`create`], [`list`], [`stats`], [`drop`]. Lance's own system indexes, the one that says a table has
+//! a write tier among them, are nobody's here. Does not own: that changes happen once (`replays`).
 
 use std::sync::Arc;
 
@@ -67,10 +67,14 @@ pub fn create(body: CreateIndex) -> Result<Change, ApiError> {
                     dataset.create_index(&columns, IndexType::Scalar, name, params, replace).await?
                 }
                 Params::Text(params) => {
-                    dataset.create_index(&columns, IndexType::Inverted, name, params.as_ref(), replace).await?
+                    dataset
+                        .create_index(&columns, IndexType::Inverted, name, params.as_ref(), replace)
+                        .await?
                 }
                 Params::Vector(params) => {
-                    dataset.create_index(&columns, params.index_type(), name, params.as_ref(), replace).await?
+                    dataset
+                        .create_index(&columns, params.index_type(), name, params.as_ref(), replace)
+                        .await?
                 }
             };
             Ok((Arc::new(dataset), json!({})))
@@ -86,7 +90,9 @@ fn scalar(body: &CreateIndex) -> Result<Option<Params>, ApiError> {
     let Some((kind, _, builtin)) = kind else {
         return match asked.starts_with("IVF_") {
             true => Ok(None),
-            false => Err(ApiError::invalid(format!("field index_type: there is no kind {:?}", body.index_type))),
+            false => {
+                Err(ApiError::invalid(format!("field index_type: there is no kind {:?}", body.index_type)))
+            }
         };
     };
     if *kind != "FTS" {
@@ -99,7 +105,8 @@ fn scalar(body: &CreateIndex) -> Result<Option<Params>, ApiError> {
 
 fn vector(dataset: &Dataset, body: &CreateIndex) -> Result<VectorIndexParams, lance::Error> {
     let metric = body.metric_type.as_deref().unwrap_or("l2");
-    let metric = metric.try_into().map_err(|_| wrong("metric_type", metric, "none of l2, cosine, dot, hamming"))?;
+    let metric =
+        metric.try_into().map_err(|_| wrong("metric_type", metric, "none of l2, cosine, dot, hamming"))?;
     let mut ivf = IvfBuildParams { num_partitions: body.num_partitions, ..IvfBuildParams::default() };
     ivf.sample_rate = body.sample_rate.unwrap_or(ivf.sample_rate);
     ivf.max_iters = body.max_iterations.unwrap_or(ivf.max_iters);
@@ -118,7 +125,9 @@ fn vector(dataset: &Dataset, body: &CreateIndex) -> Result<VectorIndexParams, la
         "IVF_FLAT" => VectorIndexParams::with_ivf_flat_params(metric, ivf),
         "IVF_PQ" => VectorIndexParams::with_ivf_pq_params(metric, ivf, pq(dataset, body)),
         "IVF_SQ" => VectorIndexParams::with_ivf_sq_params(metric, ivf, sq()),
-        "IVF_RQ" => VectorIndexParams::with_ivf_rq_params(metric, ivf, RQBuildParams::new(body.num_bits.unwrap_or(1))),
+        "IVF_RQ" => {
+            VectorIndexParams::with_ivf_rq_params(metric, ivf, RQBuildParams::new(body.num_bits.unwrap_or(1)))
+        }
         "IVF_HNSW_FLAT" => VectorIndexParams::ivf_hnsw(metric, ivf, hnsw()),
         "IVF_HNSW_SQ" => VectorIndexParams::with_ivf_hnsw_sq_params(metric, ivf, hnsw(), sq()),
         "IVF_HNSW_PQ" => VectorIndexParams::with_ivf_hnsw_pq_params(metric, ivf, hnsw(), pq(dataset, body)),
@@ -164,13 +173,13 @@ pub async fn list(dataset: &Dataset) -> Result<Vec<Value>, lance::Error> {
         for field in index.field_ids() {
             columns.push(dataset.schema().field_path(i32::try_from(*field).unwrap_or(-1))?);
         }
-        let indexed = index.rows_indexed().min(rows);
+        let (first, indexed) = (index.segments().first(), index.rows_indexed().min(rows));
         indexes.push(json!({
             "index_name": index.name(),
             "columns": columns,
             "index_type": kind(index.index_type()),
-            "index_uuid": index.segments().first().map(|segment| segment.uuid.to_string()),
-            "created_at": index.segments().first().and_then(|segment| segment.created_at).map(|at| at.to_rfc3339()),
+            "index_uuid": first.map(|segment| segment.uuid.to_string()),
+            "created_at": first.and_then(|segment| segment.created_at).map(|at| at.to_rfc3339()),
             "num_indexed_rows": indexed,
             "num_unindexed_rows": rows.saturating_sub(indexed),
             "num_segments": index.segments().len(),
@@ -194,7 +203,8 @@ pub async fn stats(dataset: &Dataset, name: &str) -> Result<Value, lance::Error>
     let found: Value = serde_json::from_str(&dataset.index_statistics(name).await?)
         .map_err(|error| lance::Error::internal(error.to_string()))?;
     let parts = found.get("indices").and_then(Value::as_array);
-    let distance = parts.into_iter().flatten().find_map(|part| part.get("metric_type").and_then(Value::as_str));
+    let distance =
+        parts.into_iter().flatten().find_map(|part| part.get("metric_type").and_then(Value::as_str));
     let of = |field: &str| found.get(field).cloned().unwrap_or_default();
     Ok(json!({
         "num_indexed_rows": of("num_indexed_rows"),
@@ -216,7 +226,8 @@ pub fn drop(name: String) -> Change {
     })
 }
 
-/// 404 for an index there is not: with its status and code, a client knows that it is the index that is missing.
+/// 404 for an index there is not: with its status and code, a client knows that it is the index that is
+/// missing.
 pub fn none(table: &str, name: &str) -> ApiError {
     let text = format!("table {table:?} has no index {name:?}");
     ApiError::new(http::StatusCode::NOT_FOUND, Code::IndexNotFound, text)

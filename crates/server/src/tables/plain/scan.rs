@@ -1,7 +1,7 @@
 //! Reads of a plain table, through Lance's scanner.
 //!
-//! Owns: [`scanner`], which turns the body of a query into a scan, [`rows`] and [`count`]. Does not own: what the
-//! scan does, or how rows are sent (`ipc`).
+//! Owns: [`scanner`], which turns the body of a query into a scan, [`rows`] and [`count`]. Does not own: what
+//! the scan does, or how rows are sent (`ipc`).
 
 use std::sync::Arc;
 
@@ -100,7 +100,9 @@ fn vectors(query: &Query) -> Result<Option<Vec<&[f32]>>, ApiError> {
             return Err(ApiError::invalid(format!("field vector: vector {place} {lengths}")));
         }
         if !vector.iter().all(|value| value.is_finite()) {
-            return Err(ApiError::invalid(format!("field vector: vector {place} has a value that is not finite")));
+            return Err(ApiError::invalid(format!(
+                "field vector: vector {place} has a value that is not finite"
+            )));
         }
     }
     Ok(Some(vectors))
@@ -120,16 +122,25 @@ fn nearest(
         None => only_vector_column(name, dataset, length)?,
     };
     // Lance makes room for k rows, and there are no more than this.
-    let all = dataset.manifest().fragments.iter().filter_map(|fragment| fragment.physical_rows).sum::<usize>().max(1);
+    let all = dataset
+        .manifest()
+        .fragments
+        .iter()
+        .filter_map(|fragment| fragment.physical_rows)
+        .sum::<usize>()
+        .max(1);
     let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
     let offset = query.offset.map(count).unwrap_or_default();
     let wanted = query.k.map(count).unwrap_or(usize::MAX);
     if wanted == 0 {
         return Err(ApiError::invalid("field k: at least 1 is needed to look for the nearest"));
     }
-    scanner.nearest(&column, &keys(vectors, length)?, wanted.saturating_add(offset).min(all)).map_err(failed)?;
+    scanner
+        .nearest(&column, &keys(vectors, length)?, wanted.saturating_add(offset).min(all))
+        .map_err(failed)?;
     // Several vectors have `k` rows each; a limit would be one of them all.
-    let (limit, skipped) = (query.k.and_then(small), query.offset.filter(|offset| *offset > 0).and_then(small));
+    let (limit, skipped) =
+        (query.k.and_then(small), query.offset.filter(|offset| *offset > 0).and_then(small));
     if vectors.len() == 1 {
         scanner.limit(limit, skipped).map_err(failed)?;
     } else if skipped.is_some() {
@@ -137,7 +148,9 @@ fn nearest(
     }
     if let Some(metric) = &query.distance_type {
         let metric = metric.as_str().try_into();
-        scanner.distance_metric(metric.map_err(|error| ApiError::invalid(format!("field distance_type: {error}")))?);
+        scanner.distance_metric(
+            metric.map_err(|error| ApiError::invalid(format!("field distance_type: {error}")))?,
+        );
     }
     scanner.distance_range(query.lower_bound, query.upper_bound);
     if let Some(effort) = query.search_effort {
@@ -178,7 +191,8 @@ fn keys(vectors: &[&[f32]], length: usize) -> Result<ArrayRef, ApiError> {
     if let [vector] = vectors {
         return Ok(Arc::new(Float32Array::from(vector.to_vec())));
     }
-    let length = i32::try_from(length).map_err(|_| ApiError::invalid("field vector: the vectors are too long"))?;
+    let length =
+        i32::try_from(length).map_err(|_| ApiError::invalid("field vector: the vectors are too long"))?;
     let rows = vectors.iter().map(|vector| Some(vector.iter().copied().map(Some)));
     Ok(Arc::new(FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(rows, length)))
 }
@@ -186,9 +200,13 @@ fn keys(vectors: &[&[f32]], length: usize) -> Result<ArrayRef, ApiError> {
 /// The column to search when none is named.
 fn only_vector_column(name: &str, dataset: &Dataset, length: usize) -> Result<String, ApiError> {
     let fields = dataset.schema().fields.iter().filter(|field| is_vector(&field.data_type()));
-    let columns: Vec<(String, DataType)> = fields.map(|field| (field.name.clone(), field.data_type())).collect();
-    let fitting: Vec<&String> =
-        columns.iter().filter(|(_, data_type)| dimension(data_type) == Some(length)).map(|(name, _)| name).collect();
+    let columns: Vec<(String, DataType)> =
+        fields.map(|field| (field.name.clone(), field.data_type())).collect();
+    let fitting: Vec<&String> = columns
+        .iter()
+        .filter(|(_, data_type)| dimension(data_type) == Some(length))
+        .map(|(name, _)| name)
+        .collect();
     match (columns.as_slice(), fitting.as_slice()) {
         ([(column, _)], _) => Ok(column.clone()),
         (_, [column]) => Ok((*column).clone()),
@@ -196,14 +214,18 @@ fn only_vector_column(name: &str, dataset: &Dataset, length: usize) -> Result<St
         (several, _) => {
             let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
             let names = names.join(", ");
-            Err(ApiError::invalid(format!("field vector_column: name one of the columns of vectors, {names}")))
+            Err(ApiError::invalid(format!(
+                "field vector_column: name one of the columns of vectors, {names}"
+            )))
         }
     }
 }
 
 fn is_vector(data_type: &DataType) -> bool {
     match data_type {
-        DataType::FixedSizeList(item, _) => item.data_type().is_floating() || *item.data_type() == DataType::UInt8,
+        DataType::FixedSizeList(item, _) => {
+            item.data_type().is_floating() || *item.data_type() == DataType::UInt8
+        }
         DataType::List(item) => matches!(item.data_type(), DataType::FixedSizeList(..)),
         _ => false,
     }

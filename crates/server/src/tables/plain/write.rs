@@ -1,8 +1,8 @@
 //! Adding and merging rows, and new tables, through Lance.
 //!
-//! Owns: [`create`], [`insert`], [`merge`]. Rows go from the connection to Lance as they come; a table of millions of
-//! rows takes the memory of a few batches, though a merge keeps what it may have to read again, on disk when it is
-//! much. Does not own: decoding (`ipc`).
+//! Owns: [`create`], [`insert`], [`merge`]. Rows go from the connection to Lance as they come; a table of
+//! millions of rows takes the memory of a few batches, though a merge keeps what it may have to read again,
+//! on disk when it is much. Does not own: decoding (`ipc`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use arrow_schema::{FieldRef, Schema};
 use headwater_format::schema::{KEY_LEGACY, KEY_POSITION};
 use lance::Dataset;
 use lance::dataset::{
-    InsertBuilder, MergeInsertBuilder, WhenMatched, WhenNotMatched, WhenNotMatchedBySource, WriteMode, WriteParams,
+    InsertBuilder, MergeInsertBuilder, WhenMatched, WhenNotMatched, WhenNotMatchedBySource, WriteMode,
+    WriteParams,
 };
 use serde_json::{Value, json};
 
@@ -51,7 +52,12 @@ impl Merge {
 ///
 /// # Errors
 /// 400 `already exists` when there is one and it is not to be overwritten; 400 for rows no table can have.
-pub async fn create(name: &str, uri: &str, params: WriteParams, mut upload: Upload) -> Result<Dataset, ApiError> {
+pub async fn create(
+    name: &str,
+    uri: &str,
+    params: WriteParams,
+    mut upload: Upload,
+) -> Result<Dataset, ApiError> {
     let declared = with_key_not_null(upload.schema());
     upload.declare(declared);
     let (rows, failure) = upload.into_stream();
@@ -71,7 +77,8 @@ pub fn exists(name: &str) -> ApiError {
 
 /// Key columns hold no nulls; clients seldom say so.
 fn with_key_not_null(schema: &Schema) -> Schema {
-    let is_key = |field: &FieldRef| [KEY_POSITION, KEY_LEGACY].iter().any(|mark| field.metadata().contains_key(*mark));
+    let is_key =
+        |field: &FieldRef| [KEY_POSITION, KEY_LEGACY].iter().any(|mark| field.metadata().contains_key(*mark));
     let fields = schema.fields().iter().map(|field| match is_key(field) {
         true => Arc::new(field.as_ref().clone().with_nullable(false)),
         false => Arc::clone(field),
@@ -105,7 +112,8 @@ pub async fn merge(table: &OpenTable, upload: Upload, merge: &Merge) -> Result<V
     let (rows, failure) = upload.into_stream();
     let (made, stats) = Box::pin(job.execute(rows))
         .await
-        // Made twice, it finds what it did: rows match by key. (Keys that are null match nothing, not even themselves.)
+        // Made twice, it finds what it did: rows match by key. (Keys that are null match nothing, not even
+        // themselves.)
         .map_err(|error| failed(table.name(), error, &failure, Again::Harmless))?;
     table.adopt(&made);
     Ok(json!({
