@@ -64,7 +64,8 @@ pub use headwater_lance::{
     WriterSpec,
 };
 pub use headwater_query::{
-    GetRequest, QueryError, ReadSnapshot, ScanRequest, SendableRecordBatchStream, SqlSession, SqlSettings,
+    Columns, GetRequest, Metric, OrderBy, QueryError, QueryRequest, ReadSnapshot, ScanRequest,
+    SendableRecordBatchStream, SqlSession, SqlSettings, VectorQuery, VectorSearch,
 };
 pub use headwater_store::env::{Env, EnvRef, TokioEnv};
 pub use headwater_store::{Kind, MeterSnapshot, Request, RetryPolicy, StoreError};

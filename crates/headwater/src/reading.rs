@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use futures::future::try_join_all;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::future::{BoxFuture, try_join_all};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use headwater_engine::error::ShardError;
 use headwater_engine::shard::{Follower, Shard, ShardStatus};
 use headwater_engine::snapshot::{ReadLevel, ShardSnapshot};
@@ -19,7 +19,8 @@ use headwater_engine::table::TableError;
 use headwater_format::coord::ShardId;
 use headwater_lance::Sharding;
 use headwater_query::{
-    GetRequest, QueryError, ReadCache, ReadSnapshot, ScanRequest, SendableRecordBatchStream, first_batch,
+    GetRequest, QueryError, QueryRequest, ReadCache, ReadSnapshot, ScanRequest, SendableRecordBatchStream,
+    first_batch,
 };
 
 use crate::error::Error;
@@ -95,6 +96,52 @@ impl Reading {
                 Err(error) => Err(error),
             };
             match rows {
+                Err(error) if tries.again(snapshot.source_names(), &error) => self.look_anew().await,
+                end => return end.map_err(|error| self.failed(error)),
+            }
+        }
+    }
+
+    pub async fn query(
+        &self,
+        request: &QueryRequest,
+        max_staleness: Duration,
+    ) -> Result<SendableRecordBatchStream, Error> {
+        let read =
+            |snapshot: ReadSnapshot| async move { first_batch(snapshot.query(request).await?).await }.boxed();
+        self.until_complete(max_staleness, read).await
+    }
+
+    pub async fn explain_query(
+        &self,
+        request: &QueryRequest,
+        verbose: bool,
+        max_staleness: Duration,
+    ) -> Result<String, Error> {
+        let read =
+            |snapshot: ReadSnapshot| async move { snapshot.explain_query(request, verbose).await }.boxed();
+        self.until_complete(max_staleness, read).await
+    }
+
+    pub async fn analyze_query(
+        &self,
+        request: &QueryRequest,
+        max_staleness: Duration,
+    ) -> Result<String, Error> {
+        let read = |snapshot: ReadSnapshot| async move { snapshot.analyze_query(request).await }.boxed();
+        self.until_complete(max_staleness, read).await
+    }
+
+    /// Reads, of a new snapshot each time, until no file it names is missing.
+    async fn until_complete<'a, T>(
+        &self,
+        max_staleness: Duration,
+        read: impl Fn(ReadSnapshot) -> BoxFuture<'a, Result<T, QueryError>>,
+    ) -> Result<T, Error> {
+        let mut tries = Tries::default();
+        loop {
+            let snapshot = self.read(ReadLevel::Durable, max_staleness).await?;
+            match read(snapshot.clone()).await {
                 Err(error) if tries.again(snapshot.source_names(), &error) => self.look_anew().await,
                 end => return end.map_err(|error| self.failed(error)),
             }

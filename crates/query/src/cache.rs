@@ -10,6 +10,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use datafusion::execution::TaskContext;
 use headwater_engine::budget::{Charge, MemoryBudget};
 use headwater_engine::shadow::{Shadow, SourceKeys};
 use headwater_engine::snapshot::Lineage;
@@ -24,6 +25,7 @@ use crate::error::QueryError;
 use crate::masks::{MaskCut, Masks};
 use crate::newer::Newer;
 use crate::snapshot::ReadSnapshot;
+use crate::sql::{SqlSettings, bounded};
 
 /// Reads by key of an SSTable after which its keys are read into memory rather than looked up on storage.
 const PROBES_BEFORE_KEYS: u32 = 2;
@@ -40,6 +42,8 @@ type SsTableName = (ShardId, String);
 pub struct ReadCache {
     entries: Mutex<Entries>,
     budget: Arc<MemoryBudget>,
+    /// What queries run in.
+    context: OnceCell<Arc<TaskContext>>,
 }
 
 #[derive(Debug, Default)]
@@ -89,7 +93,18 @@ impl<T> Deref for Charged<T> {
 impl ReadCache {
     /// Empty; what it will hold is charged to `budget`.
     pub fn new(budget: &Arc<MemoryBudget>) -> Self {
-        Self { entries: Mutex::default(), budget: Arc::clone(budget) }
+        Self { entries: Mutex::default(), budget: Arc::clone(budget), context: OnceCell::new() }
+    }
+
+    /// What all queries of the table run in: together they hold no more memory than the default of
+    /// [`SqlSettings`].
+    pub(crate) async fn context(&self) -> Result<Arc<TaskContext>, QueryError> {
+        let make = || async {
+            let (config, runtime) = bounded(&SqlSettings::default())?;
+            let context = TaskContext::default().with_session_config(config).with_runtime(runtime);
+            Ok(Arc::new(context))
+        };
+        self.context.get_or_try_init(make).await.cloned()
     }
 
     /// The key index of a base version; opened by the first who asks.

@@ -156,9 +156,9 @@ impl Filter {
     }
 }
 
-/// Checks that the whole text is one condition. Lance's parser reads it as the end of a statement and leaves
+/// Checks that the whole text is one expression. Lance's parser reads it as the end of a statement and leaves
 /// out what follows the condition, so `n = 1 LIMIT 2` would read more rows than it says.
-fn check_whole(text: &str) -> Result<(), String> {
+pub(crate) fn check_whole(text: &str) -> Result<(), String> {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().map_err(|error| error.to_string())?;
     if let Some(placeholder) = tokens.iter().find(|token| matches!(token, Token::Placeholder(_))) {
         return Err(format!("{placeholder} stands for a value that is not given: write the value"));
@@ -187,7 +187,7 @@ fn compares_or_joins(operator: Operator) -> bool {
 }
 
 /// Plans; none when it panics, which planning some nonsense does in the libraries below (P14).
-fn caught<T>(plan: impl FnOnce() -> T) -> Option<T> {
+pub(crate) fn caught<T>(plan: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(plan)).ok()
 }
 
@@ -198,7 +198,7 @@ pub(crate) fn names(schema: &Schema) -> String {
 }
 
 /// What Lance said, without the place in its source where it said it.
-fn plain(error: &lance::Error) -> String {
+pub(crate) fn plain(error: &lance::Error) -> String {
     let text = match error {
         lance::Error::InvalidInput { source, .. } => source.to_string(),
         other => other.to_string(),

@@ -1,7 +1,8 @@
 //! Reads for people: scan, get, count and SQL over snapshots of tables, all tiers together.
 //!
 //! Owns: [`ReadSnapshot`], one base version with one view per shard; the plans and operators that read it;
-//! [`SqlSession`], SQL over several of them; [`ReadCache`], keys of SSTables, the key index of the base, and
+//! [`QueryRequest`], what LanceDB clients ask; [`SqlSession`], SQL over several of them; [`ReadCache`], keys
+//! of SSTables, the key index of the base, and
 //! what newer rows hide of both. Does not own: taking the snapshot (`headwater` asks the shards), which rows
 //! hide which (`headwater_engine::shadow`), files (`headwater-lance`), SQL itself (DataFusion). Keeps P4
 //! (newest wins is decided before filter, limit and count), P6 (a snapshot reads the same for ever) and P13
@@ -22,6 +23,7 @@ mod key_filter;
 mod masks;
 mod newer;
 mod provider;
+mod query;
 mod scan;
 mod snapshot;
 mod sql;
@@ -30,6 +32,7 @@ mod stream;
 pub use cache::ReadCache;
 pub use error::QueryError;
 pub use get::GetRequest;
+pub use query::{Columns, Metric, OrderBy, QueryRequest, VectorQuery, VectorSearch};
 pub use scan::ScanRequest;
 pub use snapshot::ReadSnapshot;
 pub use sql::{SqlSession, SqlSettings};

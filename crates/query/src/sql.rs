@@ -14,7 +14,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::{SQLOptions, SessionContext};
 use datafusion::execution::memory_pool::FairSpillPool;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, displayable, execute_stream};
@@ -67,12 +67,8 @@ impl SqlSession {
     /// # Errors
     /// [`QueryError::Execution`] when there is no place for temporary files.
     pub fn new(settings: &SqlSettings) -> Result<Self, QueryError> {
-        let pool = Arc::new(FairSpillPool::new(settings.memory_bytes));
-        let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
-        // What a sort sets aside for merging must leave room for the rows.
-        let merging = settings.memory_bytes.div_ceil(16).min(MERGE_BYTES);
-        let config =
-            SessionConfig::new().with_information_schema(true).with_sort_spill_reservation_bytes(merging);
+        let (config, runtime) = bounded(settings)?;
+        let config = config.with_information_schema(true);
         Ok(Self { context: SessionContext::new_with_config_rt(config, runtime) })
     }
 
@@ -165,6 +161,18 @@ impl SqlSession {
     }
 }
 
+/// What keeps queries within `settings`.
+///
+/// # Errors
+/// [`QueryError::Execution`] when there is no place for temporary files.
+pub(crate) fn bounded(settings: &SqlSettings) -> Result<(SessionConfig, Arc<RuntimeEnv>), QueryError> {
+    let pool = Arc::new(FairSpillPool::new(settings.memory_bytes));
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
+    // What a sort sets aside for merging must leave room for the rows.
+    let merging = settings.memory_bytes.div_ceil(16).min(MERGE_BYTES);
+    Ok((SessionConfig::new().with_sort_spill_reservation_bytes(merging), runtime))
+}
+
 /// Whether the statement is one that reads. What it reads from is checked when it is planned.
 fn only_reads(statement: &Statement) -> bool {
     match statement {
@@ -200,7 +208,9 @@ fn planning(error: DataFusionError) -> QueryError {
 
 /// Waits for a plan; a panic of the planner is an error. Parsers and planners walk by recursion, with frames
 /// that a thread of the caller's has no room for in an unoptimised build, so they get a stack of their own.
-async fn planned<T>(plan: impl Future<Output = Result<T, QueryError>> + Send) -> Result<T, QueryError> {
+pub(crate) async fn planned<T>(
+    plan: impl Future<Output = Result<T, QueryError>> + Send,
+) -> Result<T, QueryError> {
     let mut plan = Box::pin(AssertUnwindSafe(plan).catch_unwind());
     let planned = poll_fn(move |context| {
         stacker::maybe_grow(PLANNING_STACK_BYTES, PLANNING_STACK_BYTES, || plan.as_mut().poll(context))
@@ -212,7 +222,7 @@ async fn planned<T>(plan: impl Future<Output = Result<T, QueryError>> + Send) ->
 }
 
 /// `rows`; a panic of a step is an error and the end.
-fn guarded(rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+pub(crate) fn guarded(rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
     let schema = rows.schema();
     let rows = AssertUnwindSafe(rows).catch_unwind().map(|polled| {
         polled.unwrap_or_else(|_panic| {
