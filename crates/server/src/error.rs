@@ -99,6 +99,14 @@ impl ApiError {
         ))
     }
 
+    /// 400: a write tier has no versions.
+    pub fn at_version(name: &str) -> Self {
+        Self::invalid(format!(
+            "table {name:?} has a write tier, which is read as it is now, not at a version: leave it out, or \
+             ask the base alone with use_rte(false), or use_lsm(false)"
+        ))
+    }
+
     /// 503 when asking again is harmless; else 422, which no client asks again.
     pub fn unavailable(text: impl Into<String>, again: Again) -> Self {
         match again {

@@ -23,7 +23,7 @@ pub async fn query(Reading(call): Reading, body: Body) -> Result<Response, ApiEr
     let query: Query = bodies::read(body).await?;
     let (table, kind) = read(&call, query.branch.as_deref(), tier_of(&query)?).await?;
     let (schema, rows) = match kind {
-        Kind::Tiered(tier) => spec::rows(table.name(), &tier, &query).await?,
+        Kind::Tiered(tier) => spec::read::rows(table.name(), &tier, query).await?,
         Kind::Plain(base) => {
             let dataset = at_version(table.name(), base, query.version).await?;
             scan::rows(table.name(), &scan::scanner(table.name(), &dataset, &query)?).await?
@@ -40,11 +40,10 @@ pub async fn count(Reading(call): Reading, body: Body) -> Result<Json<u64>, ApiE
     let asked: Count = bodies::read(body).await?;
     let (table, kind) = read(&call, asked.branch.as_deref(), Tier::of(asked.use_lsm, asked.use_rte)?).await?;
     match kind {
-        Kind::Tiered(_) if asked.version.is_some() => Err(ApiError::invalid(format!(
-            "table {:?} has a write tier, which is read as it is now, not at a version",
-            table.name()
-        ))),
-        Kind::Tiered(tier) => Ok(Json(spec::count(table.name(), &tier, asked.predicate.as_deref()).await?)),
+        Kind::Tiered(_) if asked.version.is_some() => Err(ApiError::at_version(table.name())),
+        Kind::Tiered(tier) => {
+            Ok(Json(spec::read::count(table.name(), &tier, asked.predicate.as_deref()).await?))
+        }
         Kind::Plain(base) => {
             let dataset = at_version(table.name(), base, asked.version).await?;
             Ok(Json(scan::count(table.name(), &dataset, asked.predicate).await?))
@@ -60,7 +59,7 @@ pub async fn explain(Reading(call): Reading, body: Body) -> Result<Json<String>,
     let Explain { verbose, query } = bodies::read(body).await?;
     let (table, kind) = read(&call, query.branch.as_deref(), tier_of(&query)?).await?;
     match kind {
-        Kind::Tiered(tier) => Ok(Json(spec::explain(table.name(), &tier, &query).await?)),
+        Kind::Tiered(tier) => Ok(Json(spec::read::explain(table.name(), &tier, query, verbose).await?)),
         Kind::Plain(base) => {
             let dataset = at_version(table.name(), base, query.version).await?;
             let plan = scan::scanner(table.name(), &dataset, &query)?.explain_plan(verbose).await;
@@ -77,10 +76,7 @@ pub async fn analyze(Reading(call): Reading, body: Body) -> Result<Json<String>,
     let query: Query = bodies::read(body).await?;
     let (table, kind) = read(&call, query.branch.as_deref(), tier_of(&query)?).await?;
     match kind {
-        Kind::Tiered(_) => Err(ApiError::unsupported(format!(
-            "table {:?}: what a read of a write tier took is not told yet; explain_plan tells how it is read",
-            table.name()
-        ))),
+        Kind::Tiered(tier) => Ok(Json(spec::read::analyze(table.name(), &tier, query).await?)),
         Kind::Plain(base) => {
             let dataset = at_version(table.name(), base, query.version).await?;
             let plan = scan::scanner(table.name(), &dataset, &query)?.analyze_plan().await;

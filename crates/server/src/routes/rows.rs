@@ -48,11 +48,11 @@ pub async fn insert(Writing(call): Writing, body: Body) -> Result<Json<Value>, A
             Ok(Json(table.to_the_end(inserted).await?))
         }
         Kind::Tiered(_) if overwrite => Err(ApiError::state(format!(
-            "table {:?} has a write tier and is not overwritten in place: create it anew, with mode overwrite",
+            "table {:?} has a write tier and is not overwritten in place: create it anew, mode overwrite",
             table.name()
         ))),
         Kind::Tiered(tier) => {
-            let rows = spec::append(table.name(), &tier, upload).await?;
+            let rows = spec::write::append(table.name(), &tier, upload).await?;
             Ok(Json(json!({ "version": 0, "num_rows": rows })))
         }
     }
@@ -70,7 +70,7 @@ pub async fn merge(Writing(call): Writing, body: Body) -> Result<Json<Value>, Ap
     match (table.kind().await?, tier) {
         (Kind::Tiered(fresh), Tier::Any | Tier::Fresh) => {
             check_upsert(table.name(), &fresh, &merge)?;
-            let rows = spec::upsert(table.name(), &fresh, Upload::open(body).await?).await?;
+            let rows = spec::write::upsert(table.name(), &fresh, Upload::open(body).await?).await?;
             Ok(Json(json!({
                 "version": 0, "num_inserted_rows": 0, "num_updated_rows": 0, "num_deleted_rows": 0,
                 "num_attempts": 0, "num_rows": rows,
@@ -140,7 +140,7 @@ pub async fn update(Writing(call): Writing, body: Body) -> Result<Json<Value>, A
     let (table, mark) = changed(&call, "update", &body).await?;
     let reply = match table.kind().await? {
         Kind::Plain(_) => table.once(mark, change::update(body), change::recount_update).await?,
-        Kind::Tiered(tier) => spec::update(table.name(), &tier, body, mark).await?,
+        Kind::Tiered(tier) => spec::change::update(table.name(), &tier, body, mark).await?,
     };
     Ok(Json(reply))
 }
@@ -155,7 +155,7 @@ pub async fn delete(Writing(call): Writing, body: Body) -> Result<Json<Value>, A
     let (table, mark) = changed(&call, "delete", &body).await?;
     let reply = match table.kind().await? {
         Kind::Plain(_) => table.once(mark, change::delete(body), change::recount_delete).await?,
-        Kind::Tiered(tier) => spec::delete(table.name(), &tier, body, mark).await?,
+        Kind::Tiered(tier) => spec::change::delete(table.name(), &tier, body, mark).await?,
     };
     Ok(Json(reply))
 }

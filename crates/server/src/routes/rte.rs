@@ -1,7 +1,6 @@
 //! The write tier of a table: install, read, flush, stats, remove.
 //!
-//! Owns: the handlers of both families of routes: `…rte…`, as clients from 0.41 on call them, and `…lsm…`,
-//! as
+//! Owns: the handlers of both families of routes: `…rte…`, as clients from 0.41 on call them, and `…lsm…`, as
 //! older ones do. They differ in names alone, and in one thing: older clients cannot read "all" in a spec.
 //! Does not own: what they do (`tables::spec`).
 
@@ -51,7 +50,7 @@ async fn read(call: &Call, envelope: &str, resolved: bool) -> Result<Json<Value>
     let table = call.table().await?;
     let spec = match table.kind().await? {
         Kind::Plain(_) => None,
-        Kind::Tiered(tier) => Some(spec::spec(table.name(), &tier, resolved).await?),
+        Kind::Tiered(tier) => Some(spec::tier::spec(table.name(), &tier, resolved).await?),
     };
     Ok(Json(json!({ envelope: spec })))
 }
@@ -78,7 +77,7 @@ pub async fn read_lsm(Reading(call): Reading) -> Result<Json<Value>, ApiError> {
 /// 400 when the table has no write tier; 503 when a shard could not.
 pub async fn flush_quietly(Writing(call): Writing) -> Result<StatusCode, ApiError> {
     let (table, tier) = tiered(&call).await?;
-    spec::flush(table.name(), &tier).await?;
+    spec::tier::flush(table.name(), &tier).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -88,7 +87,7 @@ pub async fn flush_quietly(Writing(call): Writing) -> Result<StatusCode, ApiErro
 /// As [`flush_quietly`].
 pub async fn flush(Writing(call): Writing) -> Result<Json<Value>, ApiError> {
     let (table, tier) = tiered(&call).await?;
-    spec::flush(table.name(), &tier).await.map(Json)
+    spec::tier::flush(table.name(), &tier).await.map(Json)
 }
 
 /// Folding SSTables into the base.
@@ -112,7 +111,7 @@ async fn stats(call: &Call, body: Body, names: [&str; 3]) -> Result<Json<Value>,
     let told = match table.kind().await? {
         Kind::Plain(_) => Value::Null,
         Kind::Tiered(tier) => {
-            let found = spec::stats(table.name(), &tier, with_rows, generations).await?;
+            let found = spec::tier::stats(table.name(), &tier, with_rows, generations).await?;
             Value::Object(Map::from_iter([(shards.to_owned(), Value::Array(found))]))
         }
     };

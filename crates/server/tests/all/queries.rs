@@ -1,23 +1,16 @@
 //! Reads of tables without a write tier.
 
-use std::sync::Arc;
-
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Int64Type, UInt64Type};
-use arrow_array::{FixedSizeListArray, Int64Array, RecordBatch};
-use arrow_schema::{DataType, Field, Schema};
 use serde_json::{Value, json};
 
-use crate::support::{Server, pair, pairs, upload};
+use crate::support::{Server, ids, pair, pairs, upload, vectors};
 
 fn query(more: Value) -> Value {
     let mut query = json!({ "k": i64::MAX, "prefilter": true, "version": null, "vector": [] });
     query.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     query
-}
-
-fn ids(batches: &[RecordBatch]) -> Vec<i64> {
-    batches.iter().flat_map(|batch| batch["id"].as_primitive::<Int64Type>().values().to_vec()).collect()
 }
 
 async fn asked(server: &Server, more: Value) -> Vec<RecordBatch> {
@@ -74,22 +67,10 @@ async fn plans_are_told() {
     assert!(plan.as_str().unwrap().contains("output_rows"), "{plan}");
 }
 
-fn vectors(rows: i64) -> RecordBatch {
-    let vectors = (0..rows).map(|n| Some(vec![Some(n as f32), Some(0.0)]));
-    let vectors = FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(vectors, 2);
-    let ids = Int64Array::from_iter_values(0..rows);
-    let item = Arc::new(Field::new("item", DataType::Float32, true));
-    let schema = Schema::new(vec![
-        Field::new("id", DataType::Int64, true),
-        Field::new("v", DataType::FixedSizeList(item, 2), true),
-    ]);
-    RecordBatch::try_new(Arc::new(schema), vec![Arc::new(ids), Arc::new(vectors)]).unwrap()
-}
-
 #[tokio::test]
 async fn the_nearest_are_found() {
     let server = Server::start().await;
-    server.send("/v1/table/t/create/", &[], upload(&[vectors(20)])).await.ok();
+    server.send("/v1/table/t/create/", &[], upload(&[vectors(0..20)])).await.ok();
     let near = json!({ "vector": [4.2, 0.0], "k": 3, "ef": null, "refine_factor": null,
         "lower_bound": null, "upper_bound": null, "nprobes": 20,
         "minimum_nprobes": 20, "maximum_nprobes": 20 });

@@ -1,8 +1,11 @@
 //! A server that listens, and a client that sends exactly what it is told.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{Int64Array, RecordBatch, StringArray};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Int64Type};
+use arrow_array::{Array, FixedSizeListArray, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::CompressionType;
 use arrow_ipc::reader::FileReader;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
@@ -176,4 +179,18 @@ pub fn upload(batches: &[RecordBatch]) -> Vec<u8> {
     }
     writer.finish().unwrap();
     writer.into_inner().unwrap()
+}
+
+/// Ids, each with the vector `[id, 0]`; the id is the key.
+pub fn vectors(ids: Range<i64>) -> RecordBatch {
+    let vectors = ids.clone().map(|id| Some(vec![Some(id as f32), Some(0.0)]));
+    let vectors = FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(vectors, 2);
+    let vector = Field::new("v", vectors.data_type().clone(), true);
+    let schema = Schema::new(vec![schema().field(0).clone(), vector]);
+    let ids = Int64Array::from_iter_values(ids);
+    RecordBatch::try_new(Arc::new(schema), vec![Arc::new(ids), Arc::new(vectors)]).unwrap()
+}
+
+pub fn ids(batches: &[RecordBatch]) -> Vec<i64> {
+    batches.iter().flat_map(|batch| batch["id"].as_primitive::<Int64Type>().values().to_vec()).collect()
 }

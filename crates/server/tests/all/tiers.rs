@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Server, pair, rows, upload};
+use crate::support::{Server, ids, pair, rows, upload, vectors};
 
 fn unsharded() -> Value {
     json!({ "mode": "unsharded" })
@@ -110,9 +110,44 @@ async fn what_a_tier_does_not_do_is_refused_with_what_helps() {
     let text = json!({ "query": "a", "columns": ["name"] });
     server.post("/v1/table/t/query/", json!({ "k": 10, "full_text_query": text })).await.refused(400);
     server.post("/v1/table/t/query/", json!({ "k": 10, "version": 1 })).await.refused(400);
+    server.post("/v1/table/t/count_rows/", json!({ "version": 1 })).await.refused(400);
     server.post("/v1/table/t/drop_columns/", json!({ "columns": ["name"] })).await.refused(400);
     server.send("/v1/table/t/insert/?mode=overwrite", &[], upload(&[rows(&[1], "b")])).await.refused(400);
     server.send("/v1/table/t/index/id_idx/drop/", &[], "").await;
+}
+
+#[tokio::test]
+async fn orders_expressions_and_vectors_are_read_over_all_tiers() {
+    let server = Server::start().await;
+    server.send("/v1/table/t/create/", &[], upload(&[vectors(0..10)])).await.ok();
+    server.post("/v1/table/t/enable_rte/", json!({ "sharding": buckets() })).await.ok();
+    server.insert(vectors(10..20)).await.ok();
+    server.send("/v1/table/t/flush/", &[], "").await.ok();
+    server.insert(vectors(20..30)).await.ok();
+    let body = r#"{"k": 3, "offset": 1, "prefilter": true, "vector": [], "filter": "id > 5",
+        "columns": {"z": "id * 10", "id": "id"},
+        "order_by": [{"column_name": "id", "ascending": false, "nulls_first": false}]}"#;
+    let found = server.send("/v1/table/t/query/", &[], body).await.rows();
+    assert_eq!(ids(&found), [28, 27, 26]);
+    assert_eq!(found[0].schema().field(0).name(), "z");
+    let near = json!({ "vector": [14.2, 0.0], "k": 3, "ef": null, "refine_factor": null, "lower_bound": null,
+        "upper_bound": null, "nprobes": 20, "minimum_nprobes": 20, "maximum_nprobes": 20, "prefilter": true });
+    assert_eq!(ids(&server.post("/v1/table/t/query/", near.clone()).await.rows()), [14, 15, 13]);
+    let several = json!({ "vector": [[0.1, 0.0], [29.0, 0.0]], "k": 1 });
+    let found = server.post("/v1/table/t/query/", several).await.rows();
+    assert_eq!((ids(&found), found[0].column_by_name("query_index").is_some()), (vec![0, 29], true));
+    let asked = json!({ "verbose": false, "query": near.clone() });
+    assert!(server.post("/v1/table/t/explain_plan/", asked).await.json().is_string());
+    assert!(server.post("/v1/table/t/analyze_plan/", near).await.json().is_string());
+    for (wrong, named) in [
+        (json!({ "vector": [1.0], "k": 1 }), "vector"),
+        (json!({ "vector": [1.0, 2.0], "k": 1, "distance_type": "manhattan" }), "distance_type"),
+        (json!({ "filter": "_rowid = 1" }), "with_row_id"),
+        (json!({ "columns": ["nope"] }), "nope"),
+    ] {
+        let (_, text) = server.post("/v1/table/t/query/", wrong).await.refused(400);
+        assert!(text.contains(named), "{text}");
+    }
 }
 
 #[tokio::test]
