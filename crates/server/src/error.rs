@@ -30,7 +30,7 @@ pub enum Code {
     /// The request is wrong.
     InvalidInput = 13,
     /// The key does not allow it.
-    Forbidden = 16,
+    Forbidden = 15,
     /// It cannot be done now.
     Unavailable = 17,
     /// A fault of this server.

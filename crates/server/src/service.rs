@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
-use headwater::{EnvRef, MemoryBudget, OpenOptions};
+use headwater::{EnvRef, MemoryBudget, OpenOptions, TableStats};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 
@@ -160,6 +160,14 @@ impl Service {
             join_all(open.iter().map(|table| table.abandon())).await;
         }
         flushed
+    }
+
+    /// The tables with a write tier that are open now, for whoever counts. One that is just being opened or
+    /// changed is not among them.
+    pub fn tiers(&self) -> Vec<(TableId, TableStats)> {
+        let slots = self.slots.lock();
+        let open = slots.iter().filter_map(|(id, slot)| Some((id.clone(), slot.try_read().ok()?.clone()?)));
+        open.filter_map(|(id, table)| Some((id, table.stats()?))).collect()
     }
 
     fn slot(&self, id: &TableId) -> Slot {

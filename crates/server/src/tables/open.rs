@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::channel::oneshot;
-use headwater::{Connection, EnvRef, OpenOptions, Sharding, Table, WriterSpec};
+use headwater::{Connection, EnvRef, OpenOptions, Sharding, Table, TableStats, WriterSpec};
 use headwater_lance::has_write_tier;
 use lance::Dataset;
 use parking_lot::Mutex;
@@ -176,6 +176,11 @@ impl OpenTable {
         // Closed, whatever comes of it: the next request finds out what the table is.
         *place = None;
         tier.disable().await.map_err(failed)
+    }
+
+    /// Numbers about its write tier; none when there is none, or it is just being installed or removed.
+    pub fn stats(&self) -> Option<TableStats> {
+        Some(self.tier.try_read().ok()?.as_ref()?.stats())
     }
 
     /// Flushes and closes the writer; says whether everything was flushed.
