@@ -57,7 +57,7 @@ impl LanceTable {
                 return self.conclude(found, incarnation).await;
             }
             self.check_init(&dataset, &schema, sharding).await?;
-            self.check_maintained(writers).await?;
+            self.check_named(writers).await?;
             built = self.build_key_index(&dataset, &schema, built).await?;
             let operation = self.plan_init(&dataset, (sharding, writers), incarnation, built.as_ref())?;
             match commit_onto(&dataset, &self.commit_handler, operation).await? {
@@ -101,7 +101,7 @@ impl LanceTable {
         self.sweep_old_shards().await
     }
 
-    async fn check_maintained(&self, writers: &WriterSpec) -> Result<(), TableError> {
+    async fn check_named(&self, writers: &WriterSpec) -> Result<(), TableError> {
         let Some(names) = &writers.maintained else { return Ok(()) };
         let indexes = self.indexes().await?;
         let unknown = names.iter().find(|name| indexes.iter().all(|index| index.name != **name));

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use axum::Json;
+use crate::json::Json;
 use axum::response::{IntoResponse, Response};
 use headwater::{Error, QueryError, ShardError, TableError};
 use http::StatusCode;

@@ -11,6 +11,7 @@ pub mod access;
 pub mod bodies;
 pub mod error;
 pub mod ipc;
+mod json;
 pub mod names;
 pub mod router;
 pub mod routes;

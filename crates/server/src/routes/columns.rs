@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use axum::Json;
+use crate::json::Json;
 use axum::body::Body;
 use headwater_format::schema::KEY_POSITION;
 use headwater_lance::LanceTable;

@@ -2,7 +2,7 @@
 //!
 //! Owns: the handlers, and which tier a read is about. Does not own: what they do (`tables`).
 
-use axum::Json;
+use crate::json::Json;
 use axum::body::Body;
 use axum::response::Response;
 

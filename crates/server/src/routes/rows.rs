@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use axum::Json;
+use crate::json::Json;
 use axum::body::Body;
 use headwater::Table;
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use axum::Json;
+use crate::json::Json;
 use axum::body::Body;
 use headwater::Table;
 use http::StatusCode;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use axum::Json;
+use crate::json::Json;
 use axum::body::Body;
 use axum::extract::State;
 use lance::dataset::{WriteMode, WriteParams};

@@ -2,7 +2,7 @@
 //!
 //! Owns: the handlers. Does not own: what they do (`tables::plain::describe`).
 
-use axum::Json;
+use crate::json::Json;
 use axum::body::Body;
 use serde_json::Value;
 

@@ -96,7 +96,7 @@ fn scalar(body: &CreateIndex) -> Result<Option<Params>, ApiError> {
         };
     };
     if *kind != "FTS" {
-        return Ok(Some(Params::Scalar(ScalarIndexParams::for_builtin(*builtin))));
+        return Ok(Some(Params::Scalar(ScalarIndexParams::for_builtin(builtin.clone()))));
     }
     let params = serde_json::from_value(Value::Object(body.rest.clone()));
     let params = params.map_err(|error| ApiError::invalid(format!("request body, text index: {error}")))?;
