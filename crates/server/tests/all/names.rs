@@ -38,7 +38,7 @@ async fn what_is_not_done_is_501_and_never_a_missing_table() {
 async fn no_name_reaches_outside_of_its_database() {
     let server = Server::start().await;
     let body = upload(&[rows(&[1], "a")]);
-    for id in ["..%2Fx", "%2e%2e", "a%2Fb", "..%5Cx", "a%00", "%C3%BC", ".hidden", "x%0a", &"y".repeat(300)] {
+    for id in ["..%2Fx", "x%2F..", "a%2Fb", "..%5Cx", "a%00", "%C3%BC", ".hidden", "x%0a", &"y".repeat(300)] {
         let (code, _) = server.send(&format!("/v1/table/{id}/create/"), &[], body.clone()).await.refused(400);
         assert_eq!(code, 13, "{id}");
     }

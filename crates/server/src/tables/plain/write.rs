@@ -58,8 +58,7 @@ pub async fn create(
     params: WriteParams,
     mut upload: Upload,
 ) -> Result<Dataset, ApiError> {
-    let declared = with_key_not_null(upload.schema());
-    upload.declare(declared);
+    upload.declare(with_key_not_null(upload.schema()));
     let (rows, failure) = upload.into_stream();
     // Made twice, it is there or overwritten by the same.
     let made = Box::pin(InsertBuilder::new(uri).with_params(&params).execute_stream(rows)).await;
@@ -90,7 +89,8 @@ fn with_key_not_null(schema: &Schema) -> Schema {
 ///
 /// # Errors
 /// 400 for rows that do not fit; otherwise what storage says.
-pub async fn insert(table: &OpenTable, upload: Upload, overwrite: bool) -> Result<Value, ApiError> {
+pub async fn insert(table: &OpenTable, mut upload: Upload, overwrite: bool) -> Result<Value, ApiError> {
+    upload.declare(with_key_not_null(upload.schema()));
     let base = table.base().await?;
     let mode = if overwrite { WriteMode::Overwrite } else { WriteMode::Append };
     let params = WriteParams { mode, ..WriteParams::default() };
@@ -106,7 +106,8 @@ pub async fn insert(table: &OpenTable, upload: Upload, overwrite: bool) -> Resul
 ///
 /// # Errors
 /// 400 for a merge that cannot be; otherwise what storage says.
-pub async fn merge(table: &OpenTable, upload: Upload, merge: &Merge) -> Result<Value, ApiError> {
+pub async fn merge(table: &OpenTable, mut upload: Upload, merge: &Merge) -> Result<Value, ApiError> {
+    upload.declare(with_key_not_null(upload.schema()));
     let base = table.base().await?;
     let job = build(&base, merge).map_err(|error| ApiError::lance(table.name(), error, Again::Harmless))?;
     let (rows, failure) = upload.into_stream();
