@@ -59,7 +59,7 @@ pub async fn run(global: &Global, args: &ServeArgs) -> Result<(), Failure> {
     log(global, &config)?;
     let env = global.env();
     let auth = keys(&config, &env)?;
-    let app = headwater_server::app::open(&config, &env).map_err(server)?;
+    let app = headwater_server::app::open(&config, &env).await.map_err(server)?;
     let server = Server::bind(&config, auth, app, env).await.map_err(self::server)?;
     // Listened to before anybody is told where to come.
     let stops = Stops::listen().map_err(|error| Failure::io("signals", &error))?;

@@ -40,6 +40,7 @@ mod snapshot;
 mod storage;
 mod table;
 mod ticket;
+mod tier;
 pub mod verify;
 mod writer_defaults;
 
@@ -52,6 +53,7 @@ pub use reader::{ReadOptions, Reader};
 pub use snapshot::TableSnapshot;
 pub use table::{Table, TableStats};
 pub use ticket::{TableAck, TableTicket};
+pub use tier::TierState;
 
 pub use headwater_engine::budget::MemoryBudget;
 pub use headwater_engine::error::ShardError;
@@ -62,7 +64,8 @@ pub use headwater_engine::table::TableError;
 pub use headwater_format::coord;
 pub use headwater_format::token::{ClientToken, TokenError};
 pub use headwater_lance::{
-    Connection, IndexInfo, IndexKind, MemWal, ShardInfo, ShardValue, Sharding, TableOptions,
+    Connection, INCARNATION, IndexInfo, IndexKind, MemWal, ShardInfo, ShardValue, Sharding, TableOptions,
+    WriterSpec,
 };
 pub use headwater_query::{
     Columns, GetRequest, Metric, OrderBy, QueryError, QueryRequest, ReadSnapshot, ScanRequest,

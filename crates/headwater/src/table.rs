@@ -17,7 +17,7 @@ use headwater_engine::table::{TableError, TableIo};
 use headwater_format::coord::{Generation, ShardId};
 use headwater_format::key::KeySchema;
 use headwater_format::schema::KEY_POSITION;
-use headwater_lance::{LanceTable, MemWal, Sharding};
+use headwater_lance::{LanceTable, MemWal, Sharding, WriterSpec};
 use headwater_store::{MeterSnapshot, Store};
 
 use crate::conditional::WriteOptions;
@@ -99,7 +99,7 @@ impl Table {
             LanceTable::create_with(&options.connection, uri, schema, key, &options.table, options.env())
                 .await;
         let lance = storage::opened(&options.connection, uri, &options.table, &options.env(), lance).await?;
-        Self::start(lance, sharding, options).await
+        Self::start(lance, sharding, &WriterSpec::default(), options).await
     }
 
     /// Gives an existing Lance table a write tier. `key` names the key columns of a table that has none yet.
@@ -114,7 +114,23 @@ impl Table {
         sharding: &Sharding,
         options: OpenOptions,
     ) -> Result<Self, Error> {
+        Self::init_for(uri, key, sharding, &WriterSpec::default(), options).await
+    }
+
+    /// [`Table::init`], recording what `writers` says for those who will write the table.
+    ///
+    /// # Errors
+    /// As [`Table::init`]; [`Error::Table`] for an index to maintain that there is not, [`Error::Setting`] for
+    /// a setting with a value it cannot have.
+    pub async fn init_for(
+        uri: &str,
+        key: &[String],
+        sharding: &Sharding,
+        writers: &WriterSpec,
+        options: OpenOptions,
+    ) -> Result<Self, Error> {
         let options = checked(uri, options)?;
+        writer_defaults::apply(options.settings.clone(), &options.given, &writers.defaults)?;
         let table_error = |error| Error::table(uri, error);
         if !key.is_empty() {
             // A key is for good, so whatever else is wrong is to be found first.
@@ -124,11 +140,17 @@ impl Table {
             LanceTable::set_key(uri, key, &options.table, options.env()).await.map_err(table_error)?;
         }
         let lance = open_lance(uri, &options).await?;
-        Self::start(lance, sharding, options).await
+        Self::start(lance, sharding, writers, options).await
     }
 
-    async fn start(lance: Arc<LanceTable>, sharding: &Sharding, options: OpenOptions) -> Result<Self, Error> {
-        let mem_wal = lance.init_mem_wal(sharding).await.map_err(|error| Error::table(lance.uri(), error))?;
+    async fn start(
+        lance: Arc<LanceTable>,
+        sharding: &Sharding,
+        writers: &WriterSpec,
+        options: OpenOptions,
+    ) -> Result<Self, Error> {
+        let mem_wal = lance.init_mem_wal_for(sharding, writers).await;
+        let mem_wal = mem_wal.map_err(|error| Error::table(lance.uri(), error))?;
         Ok(Self::assemble(common(lance, mem_wal, options)?))
     }
 

@@ -101,9 +101,8 @@ impl ReadCache {
     /// What all queries of the table run in: together they hold no more memory than the default of
     /// [`SqlSettings`].
     pub(crate) async fn context(&self) -> Result<Arc<TaskContext>, QueryError> {
-        let make = || async {
-            Ok(bounded(SessionConfig::new(), SqlSettings::default().memory_bytes)?.task_ctx())
-        };
+        let make =
+            || async { Ok(bounded(SessionConfig::new(), SqlSettings::default().memory_bytes)?.task_ctx()) };
         self.context.get_or_try_init(make).await.cloned()
     }
 

@@ -7,11 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use headwater::{EnvRef, TableStats};
 
-use crate::config::{Config, ConfigError};
-use crate::refusal::Refusal;
+use crate::config::Config;
+use crate::names::TableId;
+use crate::router::router;
+use crate::service::Service;
 
 /// Why an app could not do something, for the log.
 pub type AppError = Box<dyn std::error::Error + Send + Sync>;
@@ -43,25 +46,42 @@ pub struct OpenTable {
 /// The app of a server with these settings.
 ///
 /// # Errors
-/// [`ConfigError`] for settings of shards that cannot be.
-pub fn open(config: &Config, env: &EnvRef) -> Result<Arc<dyn App>, ConfigError> {
-    config.open_options(env)?;
-    Ok(Arc::new(NoRoutes))
+/// Settings of shards that cannot be, or what storage says.
+pub async fn open(config: &Config, env: &EnvRef) -> Result<Arc<dyn App>, AppError> {
+    let options = config.open_options(env)?;
+    let service = Service::new(&config.data, options, Arc::clone(env)).await?;
+    Ok(Arc::new(Protocol { service }))
 }
 
-/// An app without a route: it says of every request that it is not supported.
-struct NoRoutes;
+/// The LanceDB remote protocol.
+struct Protocol {
+    service: Arc<Service>,
+}
 
-impl App for NoRoutes {
+impl App for Protocol {
     fn router(&self) -> Router {
-        Router::new().fallback(|| async { Refusal::unsupported("this route is not supported") })
+        router(Arc::clone(&self.service))
     }
 
     fn tables(&self) -> Vec<OpenTable> {
-        Vec::new()
+        let table = |(id, stats): (TableId, TableStats)| OpenTable {
+            database: id.database().name().to_owned(),
+            table: id.name().to_owned(),
+            stats,
+        };
+        self.service.tiers().into_iter().map(table).collect()
     }
 
-    fn drain(&self, _deadline: Duration) -> BoxFuture<'_, Result<(), AppError>> {
-        Box::pin(async { Ok(()) })
+    fn drain(&self, deadline: Duration) -> BoxFuture<'_, Result<(), AppError>> {
+        let drained = async move {
+            match self.service.drain(deadline).await {
+                true => Ok(()),
+                false => {
+                    Err("not every table was flushed in time: its rows are in the WAL, and are replayed"
+                        .into())
+                }
+            }
+        };
+        drained.boxed()
     }
 }
