@@ -123,7 +123,7 @@ fn an_idle_refresh_asks_once_and_now_and_then_for_the_manifest_too_q1() {
         assert_eq!(reader.cost().await, (1, 0, 0));
         // Once a minute: is it the same shard, and does nothing lie behind the end of the WAL?
         world.pass(Duration::from_secs(61)).await;
-        assert_eq!(reader.cost().await, (5, 2, 0));
+        assert_eq!(reader.cost().await, (3, 2, 0));
         assert_eq!(reader.cost().await, (1, 0, 0));
     });
 }
