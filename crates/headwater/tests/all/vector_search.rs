@@ -1,6 +1,6 @@
 //! The nearest rows over every layout of tiers are those Lance's own flat search finds in a plain table of
-//! the live rows, at the same distances (P13), whether the base has an index or not; no hidden row is among them
-//! and none takes the place of a live one (P4).
+//! the live rows, at the same distances (P13), whether the base has an index or not; no hidden row is among
+//! them and none takes the place of a live one (P4).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! The plan of a search for nearest rows.
 //!
-//! For each vector: every source, filtered by itself → exact distance → so many nearest → postfilter → order →
-//! offset and limit → columns. What the index of the base gives takes the same way as rows of any other
-//! source: its own distances may be approximate, and those of two sources must compare.
+//! For each vector: every source, filtered by itself → exact distance → so many nearest → postfilter →
+//! order → offset and limit → columns. What the index of the base gives takes the same way as rows of any
+//! other source: its own distances may be approximate, and those of two sources must compare.
 
 use std::sync::Arc;
 

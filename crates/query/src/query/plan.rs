@@ -8,15 +8,16 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::expressions::Literal;
-use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::limit::GlobalLimitExec;
-use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, displayable, execute_stream};
 use futures::{FutureExt, TryStreamExt};
 
 use super::checked::{Checked, QUERY_INDEX};
+use super::expression::Expression;
 use super::nearest::Search;
 use super::request::QueryRequest;
 use crate::error::QueryError;
@@ -114,11 +115,12 @@ fn columns(
     checked: &Checked,
     schema: &SchemaRef,
     place: Option<usize>,
-) -> Result<Vec<(Arc<dyn PhysicalExpr>, String)>, QueryError> {
-    let outputs = checked.outputs.iter().map(|(name, output)| Ok((output.on(schema)?, name.clone())));
+) -> Result<Vec<ProjectionExpr>, QueryError> {
+    let output =
+        |(name, output): &(String, Expression)| Ok(ProjectionExpr::new(output.on(schema)?, name.clone()));
     let index = place.map(|place| {
         let place = ScalarValue::Int32(i32::try_from(place).ok());
-        Ok((Arc::new(Literal::new(place)) as Arc<dyn PhysicalExpr>, QUERY_INDEX.to_owned()))
+        Ok(ProjectionExpr::new(Arc::new(Literal::new(place)), QUERY_INDEX.to_owned()))
     });
-    index.into_iter().chain(outputs).collect()
+    index.into_iter().chain(checked.outputs.iter().map(output)).collect()
 }

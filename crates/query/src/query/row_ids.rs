@@ -23,9 +23,9 @@ pub(super) fn refuse_name(name: &str, table: &Schema) -> Result<(), QueryError> 
 /// Refuses SQL that names row ids. What is no SQL is left for the parser to say.
 pub(super) fn refuse_in(text: &str, table: &Schema) -> Result<(), QueryError> {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().unwrap_or_default();
-    let words = tokens.iter().filter_map(|token| match token {
+    let mut words = tokens.iter().filter_map(|token| match token {
         Token::Word(word) if word.quote_style != Some('"') => Some(word.value.as_str()),
         _ => None,
     });
-    words.map(|word| refuse_name(word, table)).collect()
+    words.try_for_each(|word| refuse_name(word, table))
 }
