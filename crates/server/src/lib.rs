@@ -12,6 +12,7 @@ pub mod bodies;
 pub mod error;
 pub mod ipc;
 mod json;
+mod linger;
 pub mod names;
 pub mod router;
 pub mod routes;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::middleware::map_response;
+use axum::middleware::{from_fn, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use http::uri::PathAndQuery;
@@ -20,6 +20,7 @@ use tower::ServiceExt;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::error::{ApiError, Code};
+use crate::linger::linger;
 use crate::routes::{columns, indexes, query, rows, rte, tables, versions};
 use crate::service::Service;
 
@@ -42,6 +43,7 @@ pub fn router(service: Arc<Service>) -> Router {
     outer
         .fallback(move |request: Request| again(router, request))
         .layer(DefaultBodyLimit::disable())
+        .layer(from_fn(linger))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(map_response(stamped))
 }

@@ -128,7 +128,7 @@ assert table.count_rows() == 5
 db.create_table("t", data=rows[:2], schema=schema, mode="overwrite")
 assert db.open_table("t").count_rows() == 2
 db.drop_table("t")
-db.drop_table("none", ignore_missing=True)
+db.drop_table("none")
 assert db.table_names() == ["empty"]
 
 # Databases know nothing of each other.
