@@ -131,7 +131,7 @@ async fn orders_expressions_and_vectors_are_read_over_all_tiers() {
     assert_eq!(ids(&found), [28, 27, 26]);
     assert_eq!(found[0].schema().field(0).name(), "z");
     let near = json!({ "vector": [14.2, 0.0], "k": 3, "ef": null, "refine_factor": null, "lower_bound": null,
-        "upper_bound": null, "nprobes": 20, "minimum_nprobes": 20, "maximum_nprobes": 20, "prefilter": true });
+        "upper_bound": null, "nprobes": 20, "minimum_nprobes": 20, "maximum_nprobes": 20 });
     assert_eq!(ids(&server.post("/v1/table/t/query/", near.clone()).await.rows()), [14, 15, 13]);
     let several = json!({ "vector": [[0.1, 0.0], [29.0, 0.0]], "k": 1 });
     let found = server.post("/v1/table/t/query/", several).await.rows();
