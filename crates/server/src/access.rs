@@ -37,3 +37,19 @@ pub fn check(extensions: &Extensions, database: &DatabaseId, writes: bool) -> Re
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_reaches_its_databases_and_no_further() {
+        let database = |name: &str| DatabaseId::parse(Some(name), None).unwrap();
+        let mut extensions = Extensions::new();
+        assert_eq!(check(&extensions, &database("a"), true), Ok(()), "no keys, no limits");
+        extensions.insert(Grant { databases: Some(BTreeSet::from(["a".to_owned()])), may_write: false });
+        assert_eq!(check(&extensions, &database("a"), false), Ok(()));
+        assert_eq!(check(&extensions, &database("a"), true).unwrap_err().status, 403);
+        assert_eq!(check(&extensions, &database("b"), false).unwrap_err().status, 403);
+    }
+}

@@ -199,3 +199,25 @@ async fn a_server_that_stops_flushes_and_the_next_one_reads_everything() {
     let shards = stats["rte_stats"]["table_shards"].as_array().unwrap().clone();
     assert!(shards.iter().all(|shard| shard["sstables"].as_array().unwrap().len() == 1), "{stats}");
 }
+
+#[tokio::test]
+async fn a_table_made_anew_under_an_old_name_has_nothing_of_the_old_one() {
+    let server = Server::with_tier(&[1, 2], unsharded()).await;
+    server.post("/v1/table/t/create_index/", json!({ "column": "name", "index_type": "BTREE" })).await.ok();
+    server.insert(rows(&[3], "b")).await.ok();
+    server.send("/v1/table/t/flush/", &[], "").await.ok();
+    for round in 0..2 {
+        server.send("/v1/table/t/drop/", &[], "").await.ok();
+        server.send("/v1/table/t/create/", &[], upload(&[rows(&[7], "x")])).await.ok();
+        for id in 8..12 {
+            // Version by version as the old one had them, and more.
+            let spec = server.send("/v1/table/t/get_rte_spec/", &[], "").await.json();
+            assert_eq!(spec, json!({ "rte_spec": null }), "round {round}, before {id}");
+            let indexes = server.post("/v1/table/t/index/list/", json!({})).await.json();
+            assert_eq!(indexes, json!({ "indexes": [] }), "round {round}, before {id}");
+            assert_eq!(server.insert(rows(&[id], "x")).await.json()["version"], id - 6);
+        }
+        let all: Vec<_> = (7..12).map(|id| pair(id, "x")).collect();
+        assert_eq!(server.table().await, all);
+    }
+}
