@@ -120,8 +120,8 @@ impl Table {
     /// [`Table::init`], recording what `writers` says for those who will write the table.
     ///
     /// # Errors
-    /// As [`Table::init`]; [`Error::Table`] for an index to maintain that there is not, [`Error::Setting`] for
-    /// a setting with a value it cannot have.
+    /// As [`Table::init`]; [`Error::Table`] for an index to maintain that there is not, [`Error::Setting`]
+    /// for a setting with a value it cannot have.
     pub async fn init_for(
         uri: &str,
         key: &[String],

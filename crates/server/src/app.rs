@@ -50,7 +50,12 @@ pub struct OpenTable {
 pub async fn open(config: &Config, env: &EnvRef) -> Result<Arc<dyn App>, AppError> {
     let options = config.open_options(env)?;
     let service = Service::new(&config.data, options, Arc::clone(env)).await?;
-    Ok(Arc::new(Protocol { service }))
+    Ok(of(service))
+}
+
+/// The LanceDB remote protocol, served by `service`.
+pub fn of(service: Arc<Service>) -> Arc<dyn App> {
+    Arc::new(Protocol { service })
 }
 
 /// The LanceDB remote protocol.

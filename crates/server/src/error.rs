@@ -190,6 +190,10 @@ impl ApiError {
                 tracing::warn!(%source, table = name, "storage");
                 Self::unavailable(format!("table {name:?}: storage does not answer as it should"), again)
             }
+            other if other.is_retryable() => {
+                tracing::warn!(error = %other, table = name, "tier");
+                Self::unavailable(format!("table {name:?}: it could not be done now"), again)
+            }
             other => Self::internal(&format!("working on table {name:?}"), other),
         }
     }

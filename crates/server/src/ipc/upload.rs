@@ -27,9 +27,10 @@ use crate::error::ApiError;
 /// An Arrow IPC stream being read.
 #[derive(Debug)]
 pub struct Upload {
+    /// What the batches are sent with.
+    sent: SchemaRef,
+    /// What they are to have.
     schema: SchemaRef,
-    /// What its batches are to have instead of the schema they were sent with.
-    declared: SchemaRef,
     frames: Frames,
     dictionaries: HashMap<i64, ArrayRef>,
 }
@@ -67,17 +68,17 @@ impl Upload {
             Ok(Arc::new(fb_to_schema(schema)))
         });
         let schema = schema.map_err(|reason| frames.bad(&reason))?;
-        Ok(Self { declared: Arc::clone(&schema), schema, frames, dictionaries: HashMap::new() })
+        Ok(Self { sent: Arc::clone(&schema), schema, frames, dictionaries: HashMap::new() })
     }
 
     /// The columns.
     pub fn schema(&self) -> &SchemaRef {
-        &self.declared
+        &self.schema
     }
 
     /// Lets its batches have `schema`: the same columns, stricter about nulls or with other metadata.
     pub fn declare(&mut self, schema: Schema) {
-        self.declared = Arc::new(schema);
+        self.schema = Arc::new(schema);
     }
 
     /// The next batch; none at the end.
@@ -86,12 +87,12 @@ impl Upload {
     /// 400 that names the message for a stream that is cut or damaged.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>, ApiError> {
         while let Some(frame) = self.frames.next().await? {
-            let decoded = caught(|| decode(&frame, &self.schema, &mut self.dictionaries));
+            let decoded = caught(|| decode(&frame, &self.sent, &mut self.dictionaries));
             match decoded.map_err(|reason| self.frames.bad(&reason))? {
                 Decoded::Other => {}
-                Decoded::Batch(batch) if Arc::ptr_eq(&self.schema, &self.declared) => return Ok(Some(batch)),
+                Decoded::Batch(batch) if Arc::ptr_eq(&self.sent, &self.schema) => return Ok(Some(batch)),
                 Decoded::Batch(batch) => {
-                    let declared = RecordBatch::try_new(Arc::clone(&self.declared), batch.columns().to_vec());
+                    let declared = RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec());
                     return declared.map(Some).map_err(|error| self.frames.bad(&error.to_string()));
                 }
             }
@@ -101,7 +102,7 @@ impl Upload {
 
     /// Its batches as a stream, and where to look for the reason when that fails.
     pub fn into_stream(self) -> (SendableRecordBatchStream, Failure) {
-        let (schema, failure) = (Arc::clone(&self.declared), Failure::default());
+        let (schema, failure) = (Arc::clone(&self.schema), Failure::default());
         let told = failure.clone();
         let batches = stream::try_unfold(self, move |mut upload| {
             let told = told.clone();

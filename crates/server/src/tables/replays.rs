@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
+use headwater::{ClientToken, TokenError};
 use headwater_lance::mark_of;
 use lance::Dataset;
 use serde_json::Value;
@@ -42,6 +43,16 @@ impl Mark {
         let digest = Sha256::digest(format!("{what} {body:?}"));
         let digest = hex::encode(digest.iter().take(DIGEST_BYTES).copied().collect::<Vec<u8>>());
         Some(Self(format!("request:{id}:{digest}")))
+    }
+}
+
+impl Mark {
+    /// As the name of a request in the log of a write tier.
+    ///
+    /// # Errors
+    /// None: a mark is never empty, nor too long.
+    pub fn token(&self) -> Result<ClientToken, TokenError> {
+        ClientToken::new(self.0.as_bytes())
     }
 }
 
@@ -166,6 +177,8 @@ mod tests {
         let mark = Mark::of(Some(ID), "delete", &"a > 1");
         assert_eq!(mark, Mark::of(Some(&ID.to_uppercase()), "delete", &"a > 1"));
         assert_ne!(mark, Mark::of(Some(ID), "delete", &"a > 2"));
+        assert!(mark.unwrap().token().is_ok());
+        let mark = Mark::of(Some(ID), "delete", &"a > 1");
         assert_ne!(mark, Mark::of(Some(ID), "update", &"a > 1"));
         for nothing in [None, Some(""), Some("1"), Some("the-same-each-time")] {
             assert_eq!(Mark::of(nothing, "delete", &"a > 1"), None);

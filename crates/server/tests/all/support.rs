@@ -12,7 +12,9 @@ use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use futures::FutureExt;
 use headwater::{EnvRef, OpenOptions, TableOptions, TokioEnv};
-use headwater_server::{Service, router};
+use headwater_server::auth::Auth;
+use headwater_server::config::Config;
+use headwater_server::{Service, serve};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -42,10 +44,12 @@ impl Server {
         let table = TableOptions { fsync: false, ..TableOptions::default() };
         let options = OpenOptions { table, ..OpenOptions::default() };
         let service = Service::new(dir.path().to_str().unwrap(), options, env.clone()).await.unwrap();
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let app = router(service.clone());
-        env.spawn("server", async move { axum::serve(listener, app).await.unwrap() }.boxed()).detach();
+        let config = Config { port: 0, no_auth: true, ..Config::default() };
+        let app = headwater_server::app::of(service.clone());
+        let server = serve::Server::bind(&config, Auth::Open, app, env.clone()).await.unwrap();
+        let url = server.url();
+        let serving = async move { drop(server.run(futures::stream::pending()).await.unwrap()) };
+        env.spawn("server", serving.boxed()).detach();
         Self { url, service, dir, client: reqwest::Client::new() }
     }
 

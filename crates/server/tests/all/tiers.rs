@@ -131,7 +131,7 @@ async fn orders_expressions_and_vectors_are_read_over_all_tiers() {
     assert_eq!(ids(&found), [28, 27, 26]);
     assert_eq!(found[0].schema().field(0).name(), "z");
     let near = json!({ "vector": [14.2, 0.0], "k": 3, "ef": null, "refine_factor": null, "lower_bound": null,
-        "upper_bound": null, "nprobes": 20, "minimum_nprobes": 20, "maximum_nprobes": 20, "prefilter": true });
+        "upper_bound": null, "nprobes": 20, "minimum_nprobes": 20, "maximum_nprobes": 20 });
     assert_eq!(ids(&server.post("/v1/table/t/query/", near.clone()).await.rows()), [14, 15, 13]);
     let several = json!({ "vector": [[0.1, 0.0], [29.0, 0.0]], "k": 1 });
     let found = server.post("/v1/table/t/query/", several).await.rows();
@@ -198,4 +198,26 @@ async fn a_server_that_stops_flushes_and_the_next_one_reads_everything() {
     let stats = next.post("/v1/table/t/get_rte_stats/", json!({})).await.json();
     let shards = stats["rte_stats"]["table_shards"].as_array().unwrap().clone();
     assert!(shards.iter().all(|shard| shard["sstables"].as_array().unwrap().len() == 1), "{stats}");
+}
+
+#[tokio::test]
+async fn a_table_made_anew_under_an_old_name_has_nothing_of_the_old_one() {
+    let server = Server::with_tier(&[1, 2], unsharded()).await;
+    server.post("/v1/table/t/create_index/", json!({ "column": "name", "index_type": "BTREE" })).await.ok();
+    server.insert(rows(&[3], "b")).await.ok();
+    server.send("/v1/table/t/flush/", &[], "").await.ok();
+    for round in 0..2 {
+        server.send("/v1/table/t/drop/", &[], "").await.ok();
+        server.send("/v1/table/t/create/", &[], upload(&[rows(&[7], "x")])).await.ok();
+        for id in 8..12 {
+            // Version by version as the old one had them, and more.
+            let spec = server.send("/v1/table/t/get_rte_spec/", &[], "").await.json();
+            assert_eq!(spec, json!({ "rte_spec": null }), "round {round}, before {id}");
+            let indexes = server.post("/v1/table/t/index/list/", json!({})).await.json();
+            assert_eq!(indexes, json!({ "indexes": [] }), "round {round}, before {id}");
+            assert_eq!(server.insert(rows(&[id], "x")).await.json()["version"], id - 6);
+        }
+        let all: Vec<_> = (7..12).map(|id| pair(id, "x")).collect();
+        assert_eq!(server.table().await, all);
+    }
 }

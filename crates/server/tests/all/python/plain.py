@@ -40,7 +40,8 @@ assert table.schema == schema, table.schema
 
 # Add, count.
 table.add([{"id": 100, "name": "more", "vector": [1.0] * 4}])
-table.add(pa.table({"id": [101], "name": ["arrow"], "vector": pa.array([[2.0] * 4], pa.list_(pa.float32(), 4))}))
+vector = pa.array([[2.0] * 4], pa.list_(pa.float32(), 4))
+table.add(pa.table({"id": [101], "name": ["arrow"], "vector": vector}))
 assert table.count_rows() == 52
 assert table.count_rows("id >= 100") == 2
 assert table.version == 3, table.version
@@ -79,7 +80,7 @@ done = (
     table.merge_insert("id")
     .when_matched_update_all()
     .when_not_matched_insert_all()
-    .execute([{"id": 1, "name": "merged", "vector": [0.0] * 4}, {"id": 200, "name": "new", "vector": [0.0] * 4}])
+    .execute([{"id": n, "name": name, "vector": [0.0] * 4} for n, name in [(1, "merged"), (200, "new")]])
 )
 assert (done.num_updated_rows, done.num_inserted_rows) == (1, 1), done
 assert table.search().where("id = 1").to_list()[0]["name"] == "merged"
@@ -128,7 +129,7 @@ assert table.count_rows() == 5
 db.create_table("t", data=rows[:2], schema=schema, mode="overwrite")
 assert db.open_table("t").count_rows() == 2
 db.drop_table("t")
-db.drop_table("none", ignore_missing=True)
+db.drop_table("none")
 assert db.table_names() == ["empty"]
 
 # Databases know nothing of each other.
