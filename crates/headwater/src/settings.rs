@@ -1,8 +1,8 @@
 //! Shard settings as text: files, `name=value` pairs, and errors that name the setting at fault.
 //!
-//! Owns: [`SettingsText`], and [`near`], the names close to a mistyped one. Does not own: the settings and their limits ([`ShardSettings`]), nor any file
-//! format: a caller parses its file into a tree and merges it. Called by the `headwater` command and by
-//! servers.
+//! Owns: [`SettingsText`], and [`near`], the names close to a mistyped one. Does not own: the settings and
+//! their limits ([`ShardSettings`]), nor any file format: a caller parses its file into a tree and merges it.
+//! Called by the `headwater` command and by servers.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! The LanceDB remote protocol over Headwater: what an unmodified LanceDB client can use as its server.
 //!
-//! Databases and their tables over HTTP. Tables without a write tier are plain Lance tables; with one, rows go
-//! through the WAL and reads see all tiers. What answers:
+//! Databases and their tables over HTTP. Tables without a write tier are plain Lance tables; with one, rows
+//! go through the WAL and reads see all tiers. What answers:
 //!
 //! - [`names`] says what there may be, [`service`] keeps what is open, [`tables`] does the work, [`routes`]
 //!   speak HTTP ([`router`]), [`bodies`] and [`ipc`] are what goes over the wire.

@@ -1,7 +1,8 @@
 //! What a request is about.
 //!
 //! Owns: [`Call`] with the table it names, its query parameters and headers, and its two forms: [`Reading`]
-//! and [`Writing`], which is refused while the server stops. Does not own: what a key may do (`auth`), bodies.
+//! and [`Writing`], which is refused while the server stops. Does not own: what a key may do (`auth`),
+//! bodies.
 
 use std::sync::Arc;
 use std::time::Duration;
