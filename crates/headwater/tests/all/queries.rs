@@ -15,7 +15,7 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::random_sql::layout::{Layout, Tiers};
+use crate::random_sql::layout::{Key, Layout, Tiers};
 use crate::support::{Home, named, options};
 
 const LAYOUTS: [Layout; 8] = [
@@ -181,7 +181,7 @@ async fn check(table: &Table, plain: &Dataset, request: &QueryRequest) -> Result
 #[tokio::test(flavor = "multi_thread")]
 async fn random_queries_over_every_layout_equal_those_of_a_plain_table() {
     for layout in LAYOUTS {
-        let tiers = Tiers::build(layout, 11).await;
+        let tiers = Tiers::build(layout, Key::Id, 11).await;
         let plain = Dataset::open(&tiers.plain()).await.unwrap();
         let reader = Table::open(tiers.table.uri(), options()).await.unwrap();
         let mut chance = SmallRng::seed_from_u64(layout as u64);

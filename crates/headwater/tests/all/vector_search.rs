@@ -19,7 +19,7 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::random_sql::layout::{DIMENSION, Layout, Tiers};
+use crate::random_sql::layout::{DIMENSION, Key, Layout, Tiers};
 use crate::support::options;
 
 const COLUMNS: [&str; 5] = ["id", "n", "name", "flag", "meta"];
@@ -223,6 +223,7 @@ async fn index(tiers: &Tiers, metric: Metric) {
     let mut base = Dataset::open(tiers.table.uri()).await.unwrap();
     let params = VectorIndexParams::ivf_flat(2, metric.into());
     base.create_index(&["v"], IndexType::Vector, None, &params, true).await.unwrap();
+    tiers.table.refresh().await.unwrap();
 }
 
 fn one(metric: Option<Metric>, limit: u64, search: VectorSearch) -> QueryRequest {
@@ -237,7 +238,7 @@ async fn uses_index(tiers: &Tiers, request: &QueryRequest) -> bool {
 }
 
 async fn search_all(layout: Layout) {
-    let mut tiers = Tiers::build(layout, 7).await;
+    let mut tiers = Tiers::build(layout, Key::Id, 7).await;
     let seed = 1_000 + layout as u64 * 10;
     ask_both(&tiers, None, seed, &format!("{layout:?}, no index")).await;
     if layout == Layout::Memtables {
@@ -301,7 +302,7 @@ async fn of_a_table_whose_rows_are_all_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fast_search_passes_over_rows_of_the_base_that_are_in_no_index_and_over_nothing_else() {
-    let mut tiers = Tiers::build(Layout::BaseSsTablesMemtable, 3).await;
+    let mut tiers = Tiers::build(Layout::BaseSsTablesMemtable, Key::Id, 3).await;
     let all = one(None, NO_LIMIT, VectorSearch::default());
     let how = VectorSearch { fast: true, minimum_nprobes: Some(8), ..VectorSearch::default() };
     let fast = one(None, NO_LIMIT, how);
@@ -322,7 +323,7 @@ async fn a_fast_search_passes_over_rows_of_the_base_that_are_in_no_index_and_ove
 
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_of_any_size_are_taken_and_set_no_memory_aside() {
-    let tiers = Tiers::build(Layout::BaseSsTablesMemtable, 5).await;
+    let tiers = Tiers::build(Layout::BaseSsTablesMemtable, Key::Id, 5).await;
     index(&tiers, Metric::L2).await;
     let most = Some(u32::MAX);
     let how = VectorSearch {

@@ -48,7 +48,9 @@ impl Server {
         let app = headwater_server::app::of(service.clone());
         let server = serve::Server::bind(&config, Auth::Open, app, env.clone()).await.unwrap();
         let url = server.url();
-        let serving = async move { drop(server.run(futures::stream::pending()).await.unwrap()) };
+        let serving = async move {
+            server.run(futures::stream::pending()).await.unwrap();
+        };
         env.spawn("server", serving.boxed()).detach();
         Self { url, service, dir, client: reqwest::Client::new() }
     }

@@ -231,9 +231,10 @@ impl Tiers {
     pub async fn append_to_base(&mut self) {
         let rows: Vec<Row> = (100..112).map(|id| Row::random(id, &mut self.chance)).collect();
         let append = || WriteParams { mode: WriteMode::Append, ..WriteParams::default() };
-        write(self.table.uri(), &rows, append()).await;
-        write(&self.plain(), &rows, append()).await;
+        write(self.table.uri(), self.key, &rows, append()).await;
+        write(&self.plain(), self.key, &rows, append()).await;
         self.live.extend(rows);
+        self.table.refresh().await.unwrap();
     }
 
     /// Where the plain table of the live rows is.

@@ -1,7 +1,8 @@
 //! Updates and deletes by predicate.
 //!
 //! Owns: [`update`], [`delete`]: what clients ask for, in the words of the library. A request that comes
-//! again carries the same token, and changes no row twice (P12). Does not own: how rows are changed (`headwater`).
+//! again carries the same token, and changes no row twice (P12). Does not own: how rows are changed
+//! (`headwater`).
 
 use headwater::{ClientToken, Table, UpdateRequest};
 use serde_json::{Value, json};
