@@ -38,6 +38,8 @@ pub enum Failure {
         /// How much is wrong.
         findings: u64,
     },
+    /// A server could not be started, or not go down in order.
+    Server(String),
     /// A signal asked it to stop.
     Stopped(Stop),
     /// Any of the above, after some rows of an ingest.
@@ -84,7 +86,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(reason) => f.write_str(reason),
+            Self::Usage(reason) | Self::Server(reason) => f.write_str(reason),
             Self::Table(error) => error.fmt(f),
             Self::Input(error) => error.fmt(f),
             Self::Write { rows, source } if is_about_rows(source) => write!(f, "{rows}: {source}"),

@@ -23,6 +23,7 @@ mod init;
 mod input;
 mod inspect;
 mod json_values;
+mod key;
 mod keys_in;
 mod ndjson;
 mod output;
@@ -32,6 +33,7 @@ mod progress;
 mod reading_in_tests;
 mod rows_out;
 mod scan;
+mod serve;
 mod signals;
 mod sql;
 mod storage;
@@ -114,6 +116,14 @@ enum Command {
     Index(index::IndexArgs),
     /// Show shards, manifests, WAL entries, SSTables and left-overs
     Inspect(inspect::InspectArgs),
+    /// Serve databases of tables to LanceDB's clients
+    ///
+    /// Every setting can stand in a file, in an environment variable HEADWATER_SERVE_…, or in a flag; the
+    /// later goes before the earlier. With none at all, ./data is served on 127.0.0.1:8080, and the key that
+    /// clients need is printed when it is made.
+    Serve(serve::ServeArgs),
+    /// Make and list the API keys of a server
+    Key(key::KeyArgs),
     /// Check everything on storage against the invariants: WAL, manifests, SSTables, base
     Verify(verify::VerifyArgs),
 }
@@ -157,7 +167,10 @@ impl Global {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    log(cli.global.verbose);
+    // A server logs in the way it is told to.
+    if !matches!(cli.command, Command::Serve(_)) {
+        log(cli.global.verbose);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return output::failed(&Failure::io("the runtime", &error)),
@@ -186,6 +199,8 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Index(args) => index::run(&cli.global, args).await,
         Command::Inspect(args) => inspect::run(&cli.global, args).await,
         Command::Verify(args) => verify::run(&cli.global, args).await,
+        Command::Serve(args) => serve::run(&cli.global, args).await,
+        Command::Key(args) => key::run(&cli.global, args),
     }
 }
 

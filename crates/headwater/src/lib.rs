@@ -40,6 +40,7 @@ mod snapshot;
 mod storage;
 mod table;
 mod ticket;
+mod tier;
 pub mod verify;
 mod writer_defaults;
 
@@ -52,20 +53,23 @@ pub use reader::{ReadOptions, Reader};
 pub use snapshot::TableSnapshot;
 pub use table::{Table, TableStats};
 pub use ticket::{TableAck, TableTicket};
+pub use tier::TierState;
 
 pub use headwater_engine::budget::MemoryBudget;
 pub use headwater_engine::error::ShardError;
 pub use headwater_engine::settings::{ShardSettings, WalCompression};
-pub use headwater_engine::shard::{Ack, ShardStats, ShardStatus};
+pub use headwater_engine::shard::{Ack, Counters, Histogram, ShardStats, ShardStatus};
 pub use headwater_engine::snapshot::{ReadLevel, ShardSnapshot};
 pub use headwater_engine::table::TableError;
 pub use headwater_format::coord;
 pub use headwater_format::token::{ClientToken, TokenError};
 pub use headwater_lance::{
-    Connection, IndexInfo, IndexKind, MemWal, ShardInfo, ShardValue, Sharding, TableOptions,
+    Connection, INCARNATION, IndexInfo, IndexKind, MemWal, ShardInfo, ShardValue, Sharding, TableOptions,
+    WriterSpec,
 };
 pub use headwater_query::{
-    GetRequest, QueryError, ReadSnapshot, ScanRequest, SendableRecordBatchStream, SqlSession, SqlSettings,
+    Columns, GetRequest, Metric, OrderBy, QueryError, QueryRequest, ReadSnapshot, ScanRequest,
+    SendableRecordBatchStream, SqlSession, SqlSettings, VectorQuery, VectorSearch,
 };
 pub use headwater_store::env::{Env, EnvRef, TokioEnv};
-pub use headwater_store::{Kind, MeterSnapshot, Request, RetryPolicy, StoreError};
+pub use headwater_store::{Counts, Kind, MeterSnapshot, Request, RetryPolicy, StoreError};

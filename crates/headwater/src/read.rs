@@ -7,7 +7,9 @@
 
 use arrow_array::RecordBatch;
 use headwater_engine::snapshot::ReadLevel;
-use headwater_query::{GetRequest, QueryError, ReadSnapshot, ScanRequest, SendableRecordBatchStream};
+use headwater_query::{
+    GetRequest, QueryError, QueryRequest, ReadSnapshot, ScanRequest, SendableRecordBatchStream,
+};
 
 use crate::error::Error;
 use crate::pins::SnapshotToken;
@@ -34,6 +36,31 @@ impl Table {
     /// As [`Table::read`] and [`ReadSnapshot::scan`].
     pub async fn scan(&self, request: &ScanRequest) -> Result<SendableRecordBatchStream, Error> {
         self.reading.scan(request, Freshness::ACKNOWLEDGED).await
+    }
+
+    /// Streams what a query asks for: filtered, computed and ordered rows, or those nearest to some vectors.
+    /// Waits for the first of them. See [`QueryRequest`] and [`ReadSnapshot::query`].
+    ///
+    /// # Errors
+    /// As [`Table::read`] and [`ReadSnapshot::query`].
+    pub async fn query(&self, request: &QueryRequest) -> Result<SendableRecordBatchStream, Error> {
+        self.reading.query(request, Freshness::ACKNOWLEDGED).await
+    }
+
+    /// The plan of a query, for people: see [`ReadSnapshot::explain_query`].
+    ///
+    /// # Errors
+    /// As [`Table::query`].
+    pub async fn explain_query(&self, request: &QueryRequest, verbose: bool) -> Result<String, Error> {
+        self.reading.explain_query(request, verbose, Freshness::ACKNOWLEDGED).await
+    }
+
+    /// Runs a query for its plan with what each step took: see [`ReadSnapshot::analyze_query`].
+    ///
+    /// # Errors
+    /// As [`Table::query`].
+    pub async fn analyze_query(&self, request: &QueryRequest) -> Result<String, Error> {
+        self.reading.analyze_query(request, Freshness::ACKNOWLEDGED).await
     }
 
     /// The live rows of some keys: see [`ReadSnapshot::get`].

@@ -10,7 +10,9 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use headwater_engine::snapshot::ReadLevel;
 use headwater_format::key::KeySchema;
-use headwater_query::{GetRequest, QueryError, ReadSnapshot, ScanRequest, SendableRecordBatchStream};
+use headwater_query::{
+    GetRequest, QueryError, QueryRequest, ReadSnapshot, ScanRequest, SendableRecordBatchStream,
+};
 use headwater_store::MeterSnapshot;
 
 use crate::error::Error;
@@ -100,6 +102,30 @@ impl Reader {
     /// As [`Reader::read`] and [`ReadSnapshot::scan`].
     pub async fn scan(&self, request: &ScanRequest) -> Result<SendableRecordBatchStream, Error> {
         self.reading.scan(request, self.freshness()).await
+    }
+
+    /// Streams what a query asks for: see [`Table::query`](crate::Table::query).
+    ///
+    /// # Errors
+    /// As [`Reader::read`] and [`ReadSnapshot::query`].
+    pub async fn query(&self, request: &QueryRequest) -> Result<SendableRecordBatchStream, Error> {
+        self.reading.query(request, self.freshness()).await
+    }
+
+    /// The plan of a query, for people: see [`ReadSnapshot::explain_query`].
+    ///
+    /// # Errors
+    /// As [`Reader::query`].
+    pub async fn explain_query(&self, request: &QueryRequest, verbose: bool) -> Result<String, Error> {
+        self.reading.explain_query(request, verbose, self.freshness()).await
+    }
+
+    /// Runs a query for its plan with what each step took: see [`ReadSnapshot::analyze_query`].
+    ///
+    /// # Errors
+    /// As [`Reader::query`].
+    pub async fn analyze_query(&self, request: &QueryRequest) -> Result<String, Error> {
+        self.reading.analyze_query(request, self.freshness()).await
     }
 
     /// The live rows of some keys: see [`ReadSnapshot::get`].

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use futures::future::try_join_all;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::future::{BoxFuture, try_join_all};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use headwater_engine::error::ShardError;
 use headwater_engine::shard::{Follower, Shard, ShardStatus};
 use headwater_engine::snapshot::{ReadLevel, ShardSnapshot};
@@ -23,7 +23,8 @@ use headwater_engine::table::TableError;
 use headwater_format::coord::ShardId;
 use headwater_lance::Sharding;
 use headwater_query::{
-    GetRequest, QueryError, ReadCache, ReadSnapshot, ScanRequest, SendableRecordBatchStream, first_batch,
+    GetRequest, QueryError, QueryRequest, ReadCache, ReadSnapshot, ScanRequest, SendableRecordBatchStream,
+    first_batch,
 };
 
 use crate::error::Error;
@@ -143,6 +144,11 @@ impl Reading {
         self.kept.snapshot_since(since.unwrap_or_default())
     }
 
+    /// Bytes of keys and shadows kept for reads.
+    pub fn shadow_bytes(&self) -> u64 {
+        self.cache.bytes()
+    }
+
     async fn take(&self, level: ReadLevel, known_for: Duration) -> Result<ReadSnapshot, Error> {
         let began = self.now();
         let snapshot = self.capture_fitting(level, known_for).await?;
@@ -188,6 +194,48 @@ impl Reading {
                 Err(error) => Err(error),
             };
             match rows {
+                Err(error) if tries.again(snapshot.source_names(), &error) => self.look_anew().await,
+                end => return end.map_err(|error| self.failed(error)),
+            }
+        }
+    }
+
+    pub async fn query(
+        &self,
+        request: &QueryRequest,
+        freshness: Freshness,
+    ) -> Result<SendableRecordBatchStream, Error> {
+        let read =
+            |snapshot: ReadSnapshot| async move { first_batch(snapshot.query(request).await?).await }.boxed();
+        self.until_complete(freshness, read).await
+    }
+
+    pub async fn explain_query(
+        &self,
+        request: &QueryRequest,
+        verbose: bool,
+        freshness: Freshness,
+    ) -> Result<String, Error> {
+        let read =
+            |snapshot: ReadSnapshot| async move { snapshot.explain_query(request, verbose).await }.boxed();
+        self.until_complete(freshness, read).await
+    }
+
+    pub async fn analyze_query(&self, request: &QueryRequest, freshness: Freshness) -> Result<String, Error> {
+        let read = |snapshot: ReadSnapshot| async move { snapshot.analyze_query(request).await }.boxed();
+        self.until_complete(freshness, read).await
+    }
+
+    /// Reads, of a new snapshot each time, until no file it names is missing.
+    async fn until_complete<'a, T>(
+        &self,
+        freshness: Freshness,
+        read: impl Fn(ReadSnapshot) -> BoxFuture<'a, Result<T, QueryError>>,
+    ) -> Result<T, Error> {
+        let mut tries = Tries::default();
+        loop {
+            let snapshot = self.read(ReadLevel::Durable, freshness).await?;
+            match read(snapshot.clone()).await {
                 Err(error) if tries.again(snapshot.source_names(), &error) => self.look_anew().await,
                 end => return end.map_err(|error| self.failed(error)),
             }

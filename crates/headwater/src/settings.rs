@@ -1,8 +1,8 @@
 //! Shard settings as text: files, `name=value` pairs, and errors that name the setting at fault.
 //!
-//! Owns: [`SettingsText`]. Does not own: the settings and their limits ([`ShardSettings`]), nor any file
-//! format: a caller parses its file into a tree and merges it. Called by the `headwater` command and by
-//! servers.
+//! Owns: [`SettingsText`], and [`near`], the names close to a mistyped one. Does not own: the settings and
+//! their limits ([`ShardSettings`]), nor any file format: a caller parses its file into a tree and merges it.
+//! Called by the `headwater` command and by servers.
 
 use std::collections::BTreeSet;
 
@@ -105,8 +105,7 @@ impl SettingsText {
     }
 
     fn unknown(&self, name: &str) -> Error {
-        let near = nearest(self.names(), |known| distance(name, known));
-        setting(name, &format!("there is no such setting; near it are {near}"))
+        setting(name, &format!("there is no such setting; near it are {}", near(name, self.names())))
     }
 
     /// The settings, checked as a whole.
@@ -147,6 +146,11 @@ fn leaves(tree: &Value) -> Vec<(String, &Value)> {
     }
     found.sort_by(|(a, _), (b, _)| a.cmp(b));
     found
+}
+
+/// Those of the dotted names in `known` nearest to the one typed, as a list for people.
+pub fn near(typed: &str, known: Vec<String>) -> String {
+    nearest(known, |known| distance(typed, known))
 }
 
 /// How far a known name is from what was typed: with its group or without, whichever is nearer.

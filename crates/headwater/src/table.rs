@@ -17,7 +17,7 @@ use headwater_engine::table::{TableError, TableIo};
 use headwater_format::coord::{Generation, ShardId};
 use headwater_format::key::KeySchema;
 use headwater_format::schema::KEY_POSITION;
-use headwater_lance::{LanceTable, MemWal, Sharding};
+use headwater_lance::{LanceTable, MemWal, Sharding, WriterSpec};
 use headwater_store::{MeterSnapshot, Store};
 
 use crate::conditional::WriteOptions;
@@ -49,6 +49,10 @@ pub struct TableStats {
     pub shards: BTreeMap<ShardId, ShardStats>,
     /// Bytes counted against the memory budget now.
     pub memory_used: u64,
+    /// Bytes the budget allows.
+    pub memory_limit: u64,
+    /// Bytes that reads keep: keys of SSTables, and what newer rows hide of SSTables and base.
+    pub shadow_bytes: u64,
     /// Object-store requests since the table was opened, by class and kind of object.
     pub requests: MeterSnapshot,
     /// Snapshots that are pinned.
@@ -95,7 +99,7 @@ impl Table {
             LanceTable::create_with(&options.connection, uri, schema, key, &options.table, options.env())
                 .await;
         let lance = storage::opened(&options.connection, uri, &options.table, &options.env(), lance).await?;
-        Self::start(lance, sharding, options).await
+        Self::start(lance, sharding, &WriterSpec::default(), options).await
     }
 
     /// Gives an existing Lance table a write tier. `key` names the key columns of a table that has none yet.
@@ -110,7 +114,23 @@ impl Table {
         sharding: &Sharding,
         options: OpenOptions,
     ) -> Result<Self, Error> {
+        Self::init_for(uri, key, sharding, &WriterSpec::default(), options).await
+    }
+
+    /// [`Table::init`], recording what `writers` says for those who will write the table.
+    ///
+    /// # Errors
+    /// As [`Table::init`]; [`Error::Table`] for an index to maintain that there is not, [`Error::Setting`]
+    /// for a setting with a value it cannot have.
+    pub async fn init_for(
+        uri: &str,
+        key: &[String],
+        sharding: &Sharding,
+        writers: &WriterSpec,
+        options: OpenOptions,
+    ) -> Result<Self, Error> {
         let options = checked(uri, options)?;
+        writer_defaults::apply(options.settings.clone(), &options.given, &writers.defaults)?;
         let table_error = |error| Error::table(uri, error);
         if !key.is_empty() {
             // A key is for good, so whatever else is wrong is to be found first.
@@ -120,11 +140,17 @@ impl Table {
             LanceTable::set_key(uri, key, &options.table, options.env()).await.map_err(table_error)?;
         }
         let lance = open_lance(uri, &options).await?;
-        Self::start(lance, sharding, options).await
+        Self::start(lance, sharding, writers, options).await
     }
 
-    async fn start(lance: Arc<LanceTable>, sharding: &Sharding, options: OpenOptions) -> Result<Self, Error> {
-        let mem_wal = lance.init_mem_wal(sharding).await.map_err(|error| Error::table(lance.uri(), error))?;
+    async fn start(
+        lance: Arc<LanceTable>,
+        sharding: &Sharding,
+        writers: &WriterSpec,
+        options: OpenOptions,
+    ) -> Result<Self, Error> {
+        let mem_wal = lance.init_mem_wal_for(sharding, writers).await;
+        let mem_wal = mem_wal.map_err(|error| Error::table(lance.uri(), error))?;
         Ok(Self::assemble(common(lance, mem_wal, options)?))
     }
 
@@ -305,6 +331,8 @@ impl Table {
         TableStats {
             shards: self.shards.open_now().into_iter().map(|(id, shard)| (id, shard.stats())).collect(),
             memory_used: self.memory().used(),
+            memory_limit: self.memory().limit(),
+            shadow_bytes: self.reading.shadow_bytes(),
             requests: self.store().meter().snapshot(),
             pinned: self.reading.pins.stats(),
         }

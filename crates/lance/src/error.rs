@@ -151,8 +151,8 @@ fn from_storage(path: &str, cause: Storage) -> TableError {
     }
 }
 
-/// An error of an operation on a table, such as open or commit.
-pub(crate) fn of_table(path: &str, error: lance_core::Error) -> TableError {
+/// An error of an operation on a table, such as open or commit. `path` is how the table is called in it.
+pub fn of_table(path: &str, error: lance_core::Error) -> TableError {
     use lance_core::Error as E;
     let error = unshare(&error);
     match error {

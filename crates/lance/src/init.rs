@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::commit::{Outcome, commit_onto};
 use crate::error;
 use crate::key_index::{self, Built};
-use crate::mem_wal::{INCARNATION, MemWal, fresh_details};
+use crate::mem_wal::{INCARNATION, MemWal, WriterSpec, fresh_details};
 use crate::schema::{TableSchema, check_supported};
 use crate::sharding::Sharding;
 use crate::table::{LanceTable, mem_wal_entry};
@@ -37,6 +37,18 @@ impl LanceTable {
     /// is a blob or called `_tombstone`, or shards of an earlier write tier lie under `_mem_wal/` (they are
     /// listed with the rows that are only there); otherwise what storage said.
     pub async fn init_mem_wal(&self, sharding: &Sharding) -> Result<MemWal, TableError> {
+        self.init_mem_wal_for(sharding, &WriterSpec::default()).await
+    }
+
+    /// [`Self::init_mem_wal`], recording what `writers` says for those who will write the table.
+    ///
+    /// # Errors
+    /// As [`Self::init_mem_wal`]; [`TableError::Invalid`] for an index to maintain that there is not.
+    pub async fn init_mem_wal_for(
+        &self,
+        sharding: &Sharding,
+        writers: &WriterSpec,
+    ) -> Result<MemWal, TableError> {
         let incarnation = self.env.uuid();
         let (mut unknown, mut built) = (None, None);
         for _ in 0..ATTEMPTS {
@@ -45,8 +57,9 @@ impl LanceTable {
                 return self.conclude(found, incarnation).await;
             }
             self.check_init(&dataset, &schema, sharding).await?;
+            self.check_named(writers).await?;
             built = self.build_key_index(&dataset, &schema, built).await?;
-            let operation = self.plan_init(&dataset, sharding, incarnation, built.as_ref())?;
+            let operation = self.plan_init(&dataset, (sharding, writers), incarnation, built.as_ref())?;
             match commit_onto(&dataset, &self.commit_handler, operation).await? {
                 Outcome::Committed(dataset) => {
                     self.adopt(&dataset, &schema);
@@ -86,6 +99,18 @@ impl LanceTable {
         check_supported(dataset.schema(), schema.file_version)?;
         sharding.check(&schema.logical, schema.key.as_ref())?;
         self.sweep_old_shards().await
+    }
+
+    async fn check_named(&self, writers: &WriterSpec) -> Result<(), TableError> {
+        let Some(names) = &writers.maintained else { return Ok(()) };
+        let indexes = self.indexes().await?;
+        let unknown = names.iter().find(|name| indexes.iter().all(|index| index.name != **name));
+        let Some(name) = unknown else { return Ok(()) };
+        let known: Vec<&str> = indexes.iter().map(|index| index.name.as_str()).collect();
+        Err(TableError::invalid(format!(
+            "there is no index {name:?} to maintain; the table has [{}]: create it first, or leave it out",
+            known.join(", ")
+        )))
     }
 
     /// Refuses shards of an earlier write tier that hold rows or may be written. Of those that are sealed and
@@ -162,11 +187,11 @@ impl LanceTable {
     fn plan_init(
         &self,
         dataset: &Dataset,
-        sharding: &Sharding,
+        (sharding, writers): (&Sharding, &WriterSpec),
         incarnation: Uuid,
         key_index: Option<&Built>,
     ) -> Result<Operation, TableError> {
-        let details = fresh_details(sharding, dataset.schema(), incarnation)?;
+        let details = fresh_details(sharding, writers, dataset.schema(), incarnation)?;
         let entry = new_mem_wal_index_meta(dataset.version_id(), details);
         let entry = entry.map_err(|error| error::of_table(&self.uri, error))?;
         let new_indices = key_index.map(|built| built.index.clone()).into_iter().chain([entry]).collect();
@@ -229,7 +254,7 @@ impl LanceTable {
     }
 
     /// What is said after too many commits by others.
-    fn busy(&self, last: Option<TableError>) -> TableError {
+    pub(crate) fn busy(&self, last: Option<TableError>) -> TableError {
         last.unwrap_or_else(|| TableError::Unavailable {
             path: self.uri.clone(),
             reason: format!("other commits got in between {ATTEMPTS} times: try again"),

@@ -12,11 +12,13 @@
 mod bucket;
 mod commit;
 mod create;
+mod disable;
 mod error;
 mod indexes;
 mod init;
 mod key_index;
 mod location;
+mod marked;
 mod mem_wal;
 mod pin;
 mod resolve;
@@ -31,8 +33,10 @@ mod table_io;
 mod verify;
 
 pub use bucket::bucket_is_missing;
+pub use error::of_table as table_error;
 pub use indexes::{IndexInfo, IndexKind};
-pub use mem_wal::{INCARNATION, MemWal};
+pub use marked::{has_write_tier, mark_of};
+pub use mem_wal::{INCARNATION, MemWal, WriterSpec};
 pub use pin::BaseVersion;
 pub use sharding::{ShardValue, Sharding};
 pub use shards::ShardInfo;

@@ -87,20 +87,32 @@ impl MemWal {
     }
 }
 
-/// The details of a table that gets its write tier now. Names no indexes: writers maintain all they can, as
-/// the reference does when it is given no list.
+/// What a table that gets its write tier records for its writers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriterSpec {
+    /// Names of the base indexes they maintain; `None`: all they can.
+    pub maintained: Option<Vec<String>>,
+    /// Settings, as plain text.
+    pub defaults: BTreeMap<String, String>,
+}
+
+/// The details of a table that gets its write tier now.
 pub(crate) fn fresh_details(
     sharding: &Sharding,
+    writers: &WriterSpec,
     schema: &LanceSchema,
     incarnation: Uuid,
 ) -> Result<MemWalIndexDetails, TableError> {
     let spec = sharding.spec(schema)?;
     debug_assert_eq!(spec.spec_id, SPEC_ID);
+    let mut defaults: HashMap<String, String> = writers.defaults.clone().into_iter().collect();
+    defaults.insert(INCARNATION.to_owned(), incarnation.to_string());
     Ok(MemWalIndexDetails {
         num_shards: sharding.shards(),
         sharding_specs: vec![spec],
-        maintain_all_indexes: true,
-        writer_config_defaults: HashMap::from([(INCARNATION.to_owned(), incarnation.to_string())]),
+        maintained_indexes: writers.maintained.clone().unwrap_or_default(),
+        maintain_all_indexes: writers.maintained.is_none(),
+        writer_config_defaults: defaults,
         ..MemWalIndexDetails::default()
     })
 }

@@ -100,7 +100,8 @@ impl Connection {
         &self.session
     }
 
-    pub(crate) fn store_params(&self, options: &TableOptions) -> ObjectStoreParams {
+    /// How Lance is to reach storage.
+    pub fn store_params(&self, options: &TableOptions) -> ObjectStoreParams {
         let storage_options: HashMap<String, String> =
             options.storage_options.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         let accessor = (!storage_options.is_empty())

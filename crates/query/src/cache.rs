@@ -10,6 +10,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use datafusion::execution::TaskContext;
+use datafusion::prelude::SessionConfig;
 use headwater_engine::budget::{Charge, MemoryBudget};
 use headwater_engine::shadow::{Shadow, SourceKeys};
 use headwater_engine::snapshot::Lineage;
@@ -20,10 +22,12 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::base::{BaseLookup, OnBase};
+use crate::bounded::bounded;
 use crate::error::QueryError;
 use crate::masks::{MaskCut, Masks};
 use crate::newer::Newer;
 use crate::snapshot::ReadSnapshot;
+use crate::sql::SqlSettings;
 
 /// Reads by key of an SSTable after which its keys are read into memory rather than looked up on storage.
 const PROBES_BEFORE_KEYS: u32 = 2;
@@ -40,6 +44,8 @@ type SsTableName = (ShardId, String);
 pub struct ReadCache {
     entries: Mutex<Entries>,
     budget: Arc<MemoryBudget>,
+    /// What queries run in.
+    context: OnceCell<Arc<TaskContext>>,
 }
 
 #[derive(Debug, Default)]
@@ -89,7 +95,15 @@ impl<T> Deref for Charged<T> {
 impl ReadCache {
     /// Empty; what it will hold is charged to `budget`.
     pub fn new(budget: &Arc<MemoryBudget>) -> Self {
-        Self { entries: Mutex::default(), budget: Arc::clone(budget) }
+        Self { entries: Mutex::default(), budget: Arc::clone(budget), context: OnceCell::new() }
+    }
+
+    /// What all queries of the table run in: together they hold no more memory than the default of
+    /// [`SqlSettings`].
+    pub(crate) async fn context(&self) -> Result<Arc<TaskContext>, QueryError> {
+        let make =
+            || async { Ok(bounded(SessionConfig::new(), SqlSettings::default().memory_bytes)?.task_ctx()) };
+        self.context.get_or_try_init(make).await.cloned()
     }
 
     /// The key index of a base version; opened by the first who asks.
@@ -213,6 +227,16 @@ impl ReadCache {
     /// Keeps the masks of a snapshot for the next one.
     pub(crate) fn keep_masks(&self, cut: MaskCut, masks: &Arc<Masks>) {
         self.entries.lock().masks = Some((cut, Arc::clone(masks)));
+    }
+
+    /// Bytes held: keys of SSTables, and shadows on SSTables and base.
+    pub fn bytes(&self) -> u64 {
+        let entries = self.entries.lock();
+        let keys = entries.sstables.values().filter_map(|sstable| sstable.keys.get());
+        let keys: u64 = keys.map(|keys| keys.charge.bytes()).sum();
+        let on_sstables: u64 = entries.on_sstables.values().map(|shadow| shadow.charge.bytes()).sum();
+        let on_base: u64 = entries.on_base.values().map(|shadow| shadow.bytes()).sum();
+        keys + on_sstables + on_base
     }
 
     /// Over the budget everything is let go: what can be read again must not keep writers waiting for memory

@@ -28,6 +28,29 @@ pub enum QueryError {
         /// Which step, and how much it asked for.
         reason: String,
     },
+    /// A part of a request that cannot be answered.
+    #[error("{field}: {reason}")]
+    Request {
+        /// The part, as it is called on the wire: `vector`, `vector_column`, `distance_type`, `columns`, …
+        field: &'static str,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
+    /// Row ids were asked for. Clients tell by the text that they have to use the key.
+    #[error(
+        "{asked}: a table with a write tier does not support with_row_id: a row has another id after it is \
+         flushed, so use its key"
+    )]
+    RowIds {
+        /// What asked for them.
+        asked: String,
+    },
+    /// A search for text.
+    #[error(
+        "full_text_query: full-text search of a table with a write tier is not supported yet: filter with \
+         LIKE, or search a table without one"
+    )]
+    FullText,
     /// What one table of several said.
     #[error("table {table}: {source}")]
     OfTable {
@@ -91,6 +114,10 @@ pub enum QueryError {
 impl QueryError {
     pub(crate) fn shard(shard: ShardId, source: impl Into<ShardError>) -> Self {
         Self::Shard { shard, source: Box::new(source.into()) }
+    }
+
+    pub(crate) fn request(field: &'static str, reason: impl Into<String>) -> Self {
+        Self::Request { field, reason: reason.into() }
     }
 
     pub(crate) fn execution(error: impl std::fmt::Display) -> Self {

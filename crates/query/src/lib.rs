@@ -1,7 +1,8 @@
 //! Reads for people: scan, get, count and SQL over snapshots of tables, all tiers together.
 //!
 //! Owns: [`ReadSnapshot`], one base version with one view per shard; the plans and operators that read it;
-//! [`SqlSession`], SQL over several of them; [`ReadCache`], keys of SSTables, the key index of the base, and
+//! [`QueryRequest`], what LanceDB clients ask; [`SqlSession`], SQL over several of them; [`ReadCache`], keys
+//! of SSTables, the key index of the base, and
 //! what newer rows hide of both. Does not own: taking the snapshot (`headwater` asks the shards), which rows
 //! hide which (`headwater_engine::shadow`), files (`headwater-lance`), SQL itself (DataFusion). Keeps P4
 //! (newest wins is decided before filter, limit and count), P6 (a snapshot reads the same for ever) and P13
@@ -25,6 +26,7 @@ mod masks;
 mod newer;
 mod of_rows;
 mod provider;
+mod query;
 mod scan;
 mod snapshot;
 mod sql;
@@ -34,6 +36,7 @@ pub use cache::ReadCache;
 pub use change::{Change, Statement};
 pub use error::QueryError;
 pub use get::GetRequest;
+pub use query::{Columns, Metric, OrderBy, QueryRequest, VectorQuery, VectorSearch};
 pub use scan::ScanRequest;
 pub use snapshot::ReadSnapshot;
 pub use sql::{SqlSession, SqlSettings};

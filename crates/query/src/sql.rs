@@ -192,7 +192,9 @@ fn planning(error: DataFusionError) -> QueryError {
 
 /// Waits for a plan; a panic of the planner is an error. Parsers and planners walk by recursion, with frames
 /// that a thread of the caller's has no room for in an unoptimised build, so they get a stack of their own.
-async fn planned<T>(plan: impl Future<Output = Result<T, QueryError>> + Send) -> Result<T, QueryError> {
+pub(crate) async fn planned<T>(
+    plan: impl Future<Output = Result<T, QueryError>> + Send,
+) -> Result<T, QueryError> {
     let mut plan = Box::pin(AssertUnwindSafe(plan).catch_unwind());
     let planned = poll_fn(move |context| {
         stacker::maybe_grow(PLANNING_STACK_BYTES, PLANNING_STACK_BYTES, || plan.as_mut().poll(context))
@@ -204,7 +206,7 @@ async fn planned<T>(plan: impl Future<Output = Result<T, QueryError>> + Send) ->
 }
 
 /// `rows`; a panic of a step is an error and the end.
-fn guarded(rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+pub(crate) fn guarded(rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
     let schema = rows.schema();
     let rows = AssertUnwindSafe(rows).catch_unwind().map(|polled| {
         polled.unwrap_or_else(|_panic| {

@@ -19,7 +19,7 @@ mod store;
 
 pub use durable_read::DurableRead;
 pub use error::StoreError;
-pub use meter::{Kind, Meter, MeterSnapshot, Request};
+pub use meter::{Counts, Kind, Meter, MeterSnapshot, Request};
 pub use metered::metered;
 pub use put_once::PutOnce;
 pub use register::{Record, Register, RegisterWrite};

@@ -7,9 +7,10 @@ use crate::workspace::TextFile;
 use crate::{CheckError, Finding};
 
 /// Crates that may depend on Lance and DataFusion.
-const LANCE_CRATES: [&str; 4] = ["headwater-lance", "headwater-index", "headwater-query", "headwater-bench"];
+const LANCE_CRATES: [&str; 5] =
+    ["headwater-lance", "headwater-index", "headwater-query", "headwater-server", "headwater-bench"];
 /// Crates that may for their tests.
-const LANCE_TESTS: [&str; 2] = ["headwater", "headwater-server"];
+const LANCE_TESTS: [&str; 1] = ["headwater"];
 
 /// Everything the rules say of one `Cargo.toml`.
 ///

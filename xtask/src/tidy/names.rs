@@ -4,9 +4,9 @@ use crate::Finding;
 use crate::source::{Source, is_word, words};
 
 /// Crates whose product code names Lance and DataFusion.
-const LANCE_CRATES: [&str; 3] = ["lance", "index", "query"];
+const LANCE_CRATES: [&str; 4] = ["lance", "index", "query", "server"];
 /// Crates whose tests may name them too.
-const LANCE_TESTS: [&str; 2] = ["headwater", "server"];
+const LANCE_TESTS: [&str; 1] = ["headwater"];
 /// Crates that own a process: they may print and read the environment.
 const PROCESSES: [&str; 2] = ["cli", "xtask"];
 /// Crates that run in simulation, where every choice must come from `Env`.

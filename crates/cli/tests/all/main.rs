@@ -15,6 +15,7 @@ mod ndjson_values;
 mod on_a_terminal;
 mod reads;
 mod s3;
+mod serve;
 mod sql;
 mod support;
 mod verify;

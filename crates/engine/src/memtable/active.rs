@@ -182,8 +182,13 @@ impl Memtable {
 
     /// Bytes held: rows with the buffers they pin, key index, marks, and the indexes carried along.
     pub fn resident_bytes(&self) -> u64 {
+        self.chunks.bytes() + self.index_bytes()
+    }
+
+    /// Those of them that are no rows: key index, marks, and the indexes carried along.
+    pub fn index_bytes(&self) -> u64 {
         let indexes: usize = self.indexes.iter().map(|index| index.memory()).sum();
-        self.chunks.bytes() + self.lookup.read().bytes() + indexes as u64
+        self.lookup.read().bytes() + indexes as u64
     }
 
     /// Charges what is held now: indexes grow when rows are applied to them, which is not here.

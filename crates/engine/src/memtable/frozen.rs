@@ -78,6 +78,11 @@ impl FrozenMemtable {
         self.inner.resident_bytes()
     }
 
+    /// Those of them that are no rows.
+    pub fn index_bytes(&self) -> u64 {
+        self.inner.index_bytes()
+    }
+
     /// Charges what is held now, as [`Memtable::recharge`].
     pub fn recharge(&self) {
         self.inner.recharge();

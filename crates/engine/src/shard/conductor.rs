@@ -198,7 +198,8 @@ impl Conductor {
         self.freeze_if_full(Incoming { rows, bytes: prepared.resident_bytes })?;
         let mut state = self.shared.lock();
         let first_row = state.tiers.active.since.is_none();
-        let appended = state.tiers.append(&prepared, self.ctx.now());
+        let now = self.ctx.now();
+        let appended = state.tiers.append(&prepared, now);
         let seqs = match appended {
             Ok(seqs) => seqs,
             Err(error) => {
@@ -225,6 +226,7 @@ impl Conductor {
             end: seqs.end,
             bytes: prepared.payload_bytes + stamp.as_ref().map_or(0, Stamp::bytes),
             stamp,
+            ordered: now,
             ack,
         };
         if self.ctx.parts.plants.has(Plants::DurabilityPerGeneration) {
@@ -404,6 +406,11 @@ impl Conductor {
         state.tiers.durable(group.generation, appended.position, bytes, end);
         state.counters.wal_entries += 1;
         state.counters.wal_bytes += bytes;
+        state.counters.group_puts.record(group.puts.len() as u64);
+        let now = self.ctx.now();
+        for put in &group.puts {
+            state.counters.ack_us.record(micros(now.saturating_sub(put.ordered)));
+        }
         if group.generation == state.tiers.active.memtable.generation() {
             self.durable_in_generation = end.get() - state.tiers.active.memtable.first_seq().get();
         }
@@ -615,6 +622,11 @@ impl Drop for Conductor {
         };
         self.stop(cause);
     }
+}
+
+/// As counters tell of times.
+pub(super) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Encodes a group as one entry of one batch.

@@ -16,7 +16,7 @@ use crate::flush::choose::{FlushState, Oldest, choose_flush};
 use crate::hold::hold;
 use crate::manifest::Published;
 use crate::plants::Plants;
-use crate::shard::conductor::Conductor;
+use crate::shard::conductor::{Conductor, micros};
 use crate::shard::event::Event;
 use crate::shard::logging;
 use crate::shard::task_slot::TaskSlot;
@@ -27,6 +27,8 @@ type PublishedSender = oneshot::Sender<Result<(), ShardError>>;
 #[derive(Debug)]
 pub(super) struct Flushing {
     state: FlushState,
+    /// When the last attempt began.
+    began: Duration,
     /// Failed attempts at the oldest generation, in a row.
     failures: u32,
     /// The last failure, until a success.
@@ -44,6 +46,7 @@ impl Default for Flushing {
     fn default() -> Self {
         Self {
             state: FlushState::Idle,
+            began: Duration::ZERO,
             failures: 0,
             error: None,
             failures_while_closing: None,
@@ -147,6 +150,7 @@ impl Conductor {
         };
         drop(state);
         self.flushing.state = FlushState::Running;
+        self.flushing.began = self.ctx.now();
         self.flushing.task.run(self.ctx.env(), "flush", &self.outbox, async move {
             Event::Flushed(generation, Box::new(attempt.run().await))
         });
@@ -189,6 +193,7 @@ impl Conductor {
         }
         state.tiers.frozen.pop_front();
         state.counters.flushes += 1;
+        state.counters.flush_us.record(micros(self.ctx.now().saturating_sub(self.flushing.began)));
         state.last_error = None;
         let waiting = state.tiers.frozen.len();
         drop(state);

@@ -235,9 +235,12 @@ impl Shard {
             active_rows: state.tiers.active.memtable.rows(),
             frozen: state.tiers.frozen.len(),
             memtable_bytes: state.tiers.resident_bytes(),
+            index_bytes: state.tiers.index_bytes(),
+            sstables: state.manifest.sstables.len(),
             durable: state.durable,
             next_seq: state.tiers.next_seq,
             next_position: state.next_position,
+            replay_after: state.manifest.replay_after,
             counters: state.counters.clone(),
         }
     }

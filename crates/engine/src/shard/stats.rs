@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use headwater_format::coord::{Epoch, Generation, ManifestVersion, Seq, ShardId, WalPosition};
 use serde::Serialize;
 
+use crate::shard::histogram::Histogram;
+
 /// Whether a shard serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -21,7 +23,7 @@ pub enum ShardStatus {
     Poisoned,
 }
 
-/// Counters since open. Plain sums; nothing here is a time.
+/// Counters since open: sums, and how times and sizes were distributed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// Puts and deletes accepted.
@@ -54,6 +56,12 @@ pub struct Counters {
     pub failed_conditions: u64,
     /// Writes answered with an earlier one's acknowledgement, because they had its client token.
     pub repeated_tokens: u64,
+    /// From the moment a put was ordered to its acknowledgement, in microseconds.
+    pub ack_us: Histogram,
+    /// Puts that went out together as one WAL entry.
+    pub group_puts: Histogram,
+    /// Flush attempts that ended in a published SSTable, in microseconds.
+    pub flush_us: Histogram,
 }
 
 /// A moment of a shard's life.
@@ -77,12 +85,18 @@ pub struct ShardStats {
     pub frozen: usize,
     /// Resident bytes of all memtables of the shard.
     pub memtable_bytes: u64,
+    /// Those of them that are indexes, the key index included.
+    pub index_bytes: u64,
+    /// SSTables that the newest manifest known names.
+    pub sstables: usize,
     /// Rows with a `Seq` below this are durable.
     pub durable: Seq,
     /// The `Seq` the next row gets.
     pub next_seq: Seq,
     /// Where the next WAL entry goes.
     pub next_position: WalPosition,
+    /// The replay cursor: entries above it are replayed after a crash.
+    pub replay_after: WalPosition,
     /// Sums since open.
     pub counters: Counters,
 }

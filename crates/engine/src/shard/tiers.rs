@@ -186,6 +186,12 @@ impl Tiers {
         let frozen: u64 = self.frozen.iter().map(|frozen| frozen.memtable.resident_bytes()).sum();
         frozen + self.active.memtable.resident_bytes()
     }
+
+    /// Resident bytes of all their indexes.
+    pub fn index_bytes(&self) -> u64 {
+        let frozen: u64 = self.frozen.iter().map(|frozen| frozen.memtable.index_bytes()).sum();
+        frozen + self.active.memtable.index_bytes()
+    }
 }
 
 impl Active {

@@ -4,6 +4,7 @@
 //! limit. A put is never split over entries (P3), and an entry never spans generations.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
@@ -48,6 +49,8 @@ pub struct PendingPut {
     pub bytes: u64,
     /// Its client token, if it came with one.
     pub stamp: Option<Stamp>,
+    /// When it was ordered.
+    pub ordered: Duration,
     /// Who waits for it.
     pub ack: AckSender,
 }

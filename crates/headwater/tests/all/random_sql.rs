@@ -3,7 +3,7 @@
 //! they begin; a failure names both.
 
 mod grammar;
-mod layout;
+pub mod layout;
 
 use std::sync::Arc;
 

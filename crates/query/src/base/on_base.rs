@@ -59,6 +59,11 @@ impl OnBase {
         Self { dataset: Arc::clone(&lookup.base.dataset), shadow, resolving: Mutex::default(), charge }
     }
 
+    /// Bytes charged.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.charge.bytes()
+    }
+
     /// The version of the base it is of.
     pub(crate) fn version(&self) -> u64 {
         self.dataset.version_id()

@@ -25,7 +25,7 @@ use crate::error::QueryError;
 use crate::filter::Filter;
 
 /// Bytes Lance may have read ahead of whoever takes the rows of one scan.
-const READ_AHEAD_BYTES: u64 = 256 << 20;
+pub(super) const READ_AHEAD_BYTES: u64 = 256 << 20;
 /// And where few rows are asked for: what is read ahead is read in vain more often than not.
 const READ_AHEAD_BYTES_FOR_FEW: u64 = 32 << 20;
 /// Fragments read at once then. Lance's own choice is twice as many as requests may be under way.
@@ -110,16 +110,7 @@ impl Source for BaseSource {
         let scanner = self.scanner(read).map_err(explain)?;
         let (hidden, columns) = (Arc::clone(&self.hidden), Arc::clone(&read.columns));
         let table = Arc::clone(&self.table);
-        let rows = stream::once(async move { scanner.try_into_stream().await }).try_flatten();
-        let (explains, base) = (Arc::clone(&self.table), self.base.clone());
-        let rows = rows.or_else(move |error| {
-            let (table, base) = (Arc::clone(&explains), base.clone());
-            async move {
-                let error = table.base_error(error);
-                Err(QueryError::Table(table.name_damaged(&base, error).await))
-            }
-        });
-        let rows = rows.map(move |batch| {
+        let rows = scanned(scanner, &self.table, &self.base).map(move |batch| {
             shown(&batch?, &hidden, &columns).map_err(|error| {
                 let (path, reason) = (table.uri().to_owned(), error.to_string());
                 QueryError::Table(TableError::Corrupt { path, reason })
@@ -127,6 +118,20 @@ impl Source for BaseSource {
         });
         Ok(rows.boxed())
     }
+}
+
+/// The batches of a scan of `base`. An error names the file that is damaged.
+pub(super) fn scanned(scanner: Scanner, table: &Arc<LanceTable>, base: &BaseVersion) -> Rows {
+    let (table, base) = (Arc::clone(table), base.clone());
+    let rows = stream::once(async move { scanner.try_into_stream().await }).try_flatten();
+    let rows = rows.or_else(move |error| {
+        let (table, base) = (Arc::clone(&table), base.clone());
+        async move {
+            let error = table.base_error(error);
+            Err(QueryError::Table(table.name_damaged(&base, error).await))
+        }
+    });
+    rows.boxed()
 }
 
 /// `batch` without hidden rows, with the columns of `schema`.

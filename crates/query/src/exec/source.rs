@@ -67,6 +67,11 @@ pub(crate) trait Source: fmt::Debug + Send + Sync {
     /// How many live rows it has. Exact.
     fn live(&self) -> u64;
 
+    /// Whether it hands all of them out, as long as it is not told to filter or that fewer are enough.
+    fn hands_out_all(&self) -> bool {
+        true
+    }
+
     /// Whether it applies the filter itself; if not, [`SourceExec`] does.
     fn filters(&self, filter: &Filter) -> bool;
 
@@ -108,9 +113,9 @@ impl SourceExec {
     fn num_rows(&self) -> Precision<usize> {
         let live = usize::try_from(self.source.live()).unwrap_or(usize::MAX);
         let rows = self.asked.limit.map_or(live, |limit| live.min(limit));
-        match self.asked.filter {
-            None => Precision::Exact(rows),
-            Some(_) => Precision::Inexact(rows),
+        match self.asked.filter.is_none() && self.source.hands_out_all() {
+            true => Precision::Exact(rows),
+            false => Precision::Inexact(rows),
         }
     }
 }

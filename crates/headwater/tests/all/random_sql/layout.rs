@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use arrow_array::types::Float32Type;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, RecordBatchIterator,
-    StringArray, StructArray,
+    Array, ArrayRef, BooleanArray, FixedSizeListArray, Float64Array, Int32Array, Int64Array, RecordBatch,
+    RecordBatchIterator, StringArray, StructArray,
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use headwater::{Sharding, Table};
 use lance::Dataset;
-use lance::dataset::WriteParams;
+use lance::dataset::{WriteMode, WriteParams};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -87,7 +88,11 @@ struct Row {
     mixed: Option<i64>,
     flag: Option<bool>,
     meta: Option<(Option<i64>, Option<String>)>,
+    v: Option<[f32; DIMENSION as usize]>,
 }
+
+/// Numbers in a vector of column `v`.
+pub const DIMENSION: i32 = 4;
 
 impl Row {
     fn random(id: i64, chance: &mut SmallRng) -> Self {
@@ -97,7 +102,10 @@ impl Row {
         let pick = |chance: &mut SmallRng, of: &[&str]| (*of.choose(chance).unwrap()).to_owned();
         // Sums of these are exact in any order.
         let floats = [0.0, -0.0, 1.5, -2.25, 8.0, f64::NAN, 0.5];
+        // Drawn by themselves, so that the other values are those of earlier versions of the test.
+        let v = vector(&mut SmallRng::seed_from_u64(chance.clone().random()));
         Self {
+            v,
             id,
             n: some(chance, |chance| chance.random_range(-5..20)),
             small: some(chance, |chance| chance.random_range(0..4)),
@@ -110,6 +118,20 @@ impl Row {
             }),
         }
     }
+}
+
+/// Half of them on a grid, so that some are equally far from another; some null, some with NaN, some zero.
+fn vector(chance: &mut SmallRng) -> Option<[f32; DIMENSION as usize]> {
+    let mut vector = match chance.random_range(0..10) {
+        0 => return None,
+        1 => [0.0; 4],
+        2..6 => std::array::from_fn(|_| chance.random_range(-2_i8..3).into()),
+        _ => std::array::from_fn(|_| chance.random_range(-2.0..2.0)),
+    };
+    if chance.random_bool(0.05) {
+        vector[2] = f32::NAN;
+    }
+    Some(vector)
 }
 
 fn meta_fields() -> Fields {
@@ -126,6 +148,7 @@ fn schema(key: Key) -> SchemaRef {
         Field::new("Mixed Case", DataType::Int64, true),
         Field::new("flag", DataType::Boolean, true),
         Field::new("meta", DataType::Struct(meta_fields()), true),
+        Field::new_fixed_size_list("v", Field::new("item", DataType::Float32, true), DIMENSION, true),
     ];
     fields.extend(key.fields());
     Arc::new(Schema::new(fields))
@@ -145,6 +168,10 @@ fn batch(key: Key, rows: &[Row]) -> RecordBatch {
         Arc::new(rows.iter().map(|row| row.mixed).collect::<Int64Array>()),
         Arc::new(rows.iter().map(|row| row.flag).collect::<BooleanArray>()),
         Arc::new(StructArray::new(meta_fields(), vec![Arc::new(a), Arc::new(b)], Some(there))),
+        Arc::new(FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(
+            rows.iter().map(|row| row.v.map(|v| v.map(Some))),
+            DIMENSION,
+        )),
     ];
     columns.extend(key.columns(&ids).into_iter().map(|(_, column)| column));
     RecordBatch::try_new(schema(key), columns).unwrap()
@@ -198,6 +225,16 @@ impl Tiers {
         tiers.fill(layout).await;
         write(&tiers.plain(), key, &tiers.live, WriteParams::default()).await;
         tiers
+    }
+
+    /// Appends rows of new keys to the base and to the plain table, behind the back of the write tier.
+    pub async fn append_to_base(&mut self) {
+        let rows: Vec<Row> = (100..112).map(|id| Row::random(id, &mut self.chance)).collect();
+        let append = || WriteParams { mode: WriteMode::Append, ..WriteParams::default() };
+        write(self.table.uri(), self.key, &rows, append()).await;
+        write(&self.plain(), self.key, &rows, append()).await;
+        self.live.extend(rows);
+        self.table.refresh().await.unwrap();
     }
 
     /// Where the plain table of the live rows is.

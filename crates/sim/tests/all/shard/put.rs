@@ -177,3 +177,35 @@ fn settings_that_cannot_be_are_refused_before_the_claim() {
     let unknown = serde_json::from_str::<ShardSettings>(r#"{"freeze": {"max_row": 3}}"#).unwrap_err();
     assert!(unknown.to_string().contains("max_row"), "{unknown}");
 }
+
+#[test]
+fn acknowledgements_groups_and_flushes_are_told_with_their_times() {
+    let world = World::new(3);
+    world.run(async {
+        let writer = world.open("a").await.unwrap();
+        let gate = world.gate_puts(ObjectKind::Wal);
+        let mut tickets = Vec::new();
+        for op in 1..=10 {
+            tickets.push(writer.shard.put_nowait(world.rows.put(op, &[op as u32])).await.unwrap());
+        }
+        world.pass(Duration::from_secs(3)).await;
+        let before = writer.shard.stats();
+        assert_eq!((before.counters.ack_us.count(), before.counters.group_puts.count()), (0, 0));
+        gate.release();
+        for ticket in tickets {
+            ticket.await.unwrap();
+        }
+        let stats = writer.shard.stats();
+        let counters = &stats.counters;
+        assert_eq!((counters.ack_us.count(), counters.flush_us.count()), (10, 0));
+        assert!(counters.ack_us.sum() >= 10 * 3_000_000, "{} us", counters.ack_us.sum());
+        let groups: Vec<_> = counters.group_puts.sizes().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(groups, [(Some(1), 1), (Some(16), 1)], "one alone, then nine together");
+        assert!(0 < stats.index_bytes && stats.index_bytes < stats.memtable_bytes);
+        assert_eq!((stats.sstables, stats.replay_after.get(), stats.next_position.get()), (0, 0, 3));
+        writer.shard.seal().await.unwrap().wait().await.unwrap();
+        let stats = writer.shard.stats();
+        assert_eq!((stats.counters.flush_us.count(), stats.sstables), (1, 1));
+        assert_eq!((stats.replay_after.get(), stats.next_position.get()), (2, 3));
+    });
+}

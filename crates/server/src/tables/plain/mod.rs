@@ -1,0 +1,11 @@
+//! Tables, or bases of tables, as Lance has them.
+//!
+//! [`scan`] reads, [`write`] adds and merges rows, [`change`] updates and deletes them, [`columns`] changes
+//! columns, [`index`] makes and lists indexes, [`describe`] says what there is. Every commit is Lance's own.
+
+pub mod change;
+pub mod columns;
+pub mod describe;
+pub mod index;
+pub mod scan;
+pub mod write;
