@@ -1,4 +1,4 @@
-# `make run` shows Headwater at work on real data; `make test` proves it. Both install what is missing.
+# `make run` shows Headwater at work on real data, `make demo` the same without a server; `make test` proves it. Both install what is missing.
 # Both build with one profile and one feature graph, so Lance is compiled once (see README).
 
 SHELL := /bin/bash
@@ -21,12 +21,16 @@ fast_filter := $(subst $(subst ,, ),|,$(foreach p,$(fast_packages),package($(p))
 nextest := $(shell command -v cargo-nextest 2>/dev/null)
 nextest_run := cargo nextest run --workspace --filterset
 
-.PHONY: help run test lint fast bench fmt tools venv clean
+.PHONY: help run demo test lint fast bench fmt tools venv clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-run: tools venv ## build, then stream a year of flights through a table, kill the writer once, read all back
+run: tools venv ## build, then send a year of flights through the server with LanceDB's client, kill it once, read back
+	cargo build --workspace --bins
+	"$(HEADWATER_PYTHON)" examples/flights/serve.py --headwater "$(CARGO_TARGET_DIR)/debug/headwater"
+
+demo: tools venv ## the same with the command alone: no server, and read back by pylance
 	cargo build --workspace --bins
 	"$(HEADWATER_PYTHON)" examples/flights/run.py --headwater "$(CARGO_TARGET_DIR)/debug/headwater"
 

@@ -1,6 +1,6 @@
 """A year of flights through Headwater: small durable upserts, a crash in the middle, and all of it read back.
 
-    make run
+    make demo
 
 builds the `headwater` command and runs this script, which
  1. creates a table with the key (time_hour, carrier, flight),

@@ -11,6 +11,7 @@
 
 mod bucket;
 mod commit;
+mod commit_handler;
 mod create;
 mod disable;
 mod error;
