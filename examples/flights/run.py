@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -230,7 +230,8 @@ def compare(found: pa.Table, expected: pa.Table, reader: str) -> None:
             fail(f"{reader}: column {name} differs in {len(differs):,} rows; the first is shown above")
 
 
-def demonstrate(command: Command, folder: pathlib.Path) -> None:
+def demonstrate(binary: pathlib.Path, folder: pathlib.Path) -> None:
+    command = Command(binary, folder / "table")
     flights = pq.read_table(FLIGHTS)
     stream = folder / "stream"
     keys = write_stream(flights, stream)
@@ -286,21 +287,24 @@ def demonstrate(command: Command, folder: pathlib.Path) -> None:
     say(f"               (read and compared in {read_seconds:.1f} s)")
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+def work(description: str, demonstrate: Callable[[pathlib.Path, pathlib.Path], None]) -> None:
+    """Reads the arguments, and demonstrates with the command in a folder, which goes unless it was named."""
+    arguments = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawTextHelpFormatter
+    )
     arguments.add_argument("--headwater", type=pathlib.Path, required=True, help="the built command")
     arguments.add_argument("--folder", type=pathlib.Path, help="where to work; kept (default: scratch)")
     given = arguments.parse_args()
     folder = given.folder or pathlib.Path(tempfile.mkdtemp(prefix="headwater-flights-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        demonstrate(Command(given.headwater.resolve(), folder / "table"), folder)
+        demonstrate(given.headwater.resolve(), folder)
     finally:
         if given.folder is None:
             shutil.rmtree(folder, ignore_errors=True)
         else:
-            say(f"\nThe table is kept in {folder / 'table'}")
+            say(f"\nEverything is kept in {folder}")
 
 
 if __name__ == "__main__":
-    main()
+    work(__doc__, demonstrate)

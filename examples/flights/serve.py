@@ -14,13 +14,10 @@ Any difference, and any row lost or doubled, ends it with an error. `make demo` 
 server.
 """
 
-import argparse
 import pathlib
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 
@@ -28,7 +25,7 @@ import lancedb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from run import EVERY, FLIGHTS, KEY, KILL_AFTER, READ_AFTER, ROWS, ROWS_PER_FILE
-from run import compare, expected_rows, fail, say, split_corrections
+from run import compare, expected_rows, fail, say, split_corrections, work
 
 ROWS_PER_WRITE = 1_000
 # How often a write is sent again while the server is away, and the wait between.
@@ -171,21 +168,5 @@ def demonstrate(binary: pathlib.Path, folder: pathlib.Path) -> None:
     say(f"               (counted, read and compared in {read_seconds:.1f} s)")
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument("--headwater", type=pathlib.Path, required=True, help="the built command")
-    arguments.add_argument("--folder", type=pathlib.Path, help="where to work; kept (default: scratch)")
-    given = arguments.parse_args()
-    folder = given.folder or pathlib.Path(tempfile.mkdtemp(prefix="headwater-server-"))
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        demonstrate(given.headwater.resolve(), folder)
-    finally:
-        if given.folder is None:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            say(f"\nThe tables are kept in {folder / 'data'}")
-
-
 if __name__ == "__main__":
-    main()
+    work(__doc__, demonstrate)
