@@ -13,8 +13,12 @@ mod locations;
 mod maps;
 mod ndjson_values;
 mod on_a_terminal;
+#[path = "../../../store/tests/all/python.rs"]
+mod python;
 mod reads;
 mod s3;
+#[path = "../../../store/tests/all/s3_server.rs"]
+mod s3_server;
 mod serve;
 mod sql;
 mod support;

@@ -2,7 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{Ended, HEADWATER, Home, python, run};
+use crate::python::python;
+use crate::support::{Ended, HEADWATER, Home, run};
 
 /// What the command shows on a terminal.
 fn shown(arguments: &[&str]) -> String {

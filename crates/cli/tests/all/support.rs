@@ -12,6 +12,8 @@ use parquet::arrow::ArrowWriter;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::python::python;
+
 /// A directory with input files and one table, gone at the end of the test.
 pub struct Home {
     directory: TempDir,
@@ -92,19 +94,6 @@ impl Home {
 fn row(line: &str) -> (i64, Option<String>) {
     let row: Value = serde_json::from_str(line).unwrap();
     (row["id"].as_i64().unwrap(), row["name"].as_str().map(str::to_owned))
-}
-
-/// The Python of `make venv`.
-pub fn python() -> PathBuf {
-    let python = std::env::var_os("HEADWATER_PYTHON").map_or_else(
-        || {
-            PathBuf::from(std::env::var_os("HOME").expect("HOME is set"))
-                .join(".cache/headwater/venv/bin/python")
-        },
-        PathBuf::from,
-    );
-    assert!(python.exists(), "{} is missing: run `make venv`", python.display());
-    python
 }
 
 /// How a run of the command ended.

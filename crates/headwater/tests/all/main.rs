@@ -24,6 +24,8 @@ mod inspect;
 mod interop;
 mod opening;
 mod pinned;
+#[path = "../../../store/tests/all/python.rs"]
+mod python;
 mod queries;
 mod random_sql;
 mod reads;

@@ -5,10 +5,16 @@
 mod bad_input;
 mod changes;
 mod clients;
+mod flushing;
 mod names;
 mod ops;
+#[path = "../../../store/tests/all/python.rs"]
+mod python;
 mod queries;
 mod replays;
 mod rows;
+mod s3;
+#[path = "../../../store/tests/all/s3_server.rs"]
+mod s3_server;
 mod support;
 mod tiers;

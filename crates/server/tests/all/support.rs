@@ -1,6 +1,7 @@
 //! A server that listens, and a client that sends exactly what it is told.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -40,10 +41,22 @@ impl Server {
     }
 
     pub async fn start_in(dir: Arc<TempDir>) -> Self {
-        let env: EnvRef = Arc::new(TokioEnv::new());
+        let path = dir.path().to_owned();
+        Self { dir, ..Self::start_of(&path).await }
+    }
+
+    /// Of a directory that stays when the server has gone.
+    pub async fn start_of(path: &Path) -> Self {
         let table = TableOptions { fsync: false, ..TableOptions::default() };
         let options = OpenOptions { table, ..OpenOptions::default() };
-        let service = Service::new(dir.path().to_str().unwrap(), options, env.clone()).await.unwrap();
+        Self::start_at(path.to_str().unwrap(), options).await
+    }
+
+    /// Of what is at `data`.
+    pub async fn start_at(data: &str, options: OpenOptions) -> Self {
+        let dir = Arc::new(TempDir::new().unwrap());
+        let env: EnvRef = Arc::new(TokioEnv::new());
+        let service = Service::new(data, options, env.clone()).await.unwrap();
         let config = Config { port: 0, no_auth: true, ..Config::default() };
         let app = headwater_server::app::of(service.clone());
         let server = serve::Server::bind(&config, Auth::Open, app, env.clone()).await.unwrap();

@@ -4,9 +4,10 @@
 mod conforming;
 mod local_disk;
 mod put_once;
+#[cfg(feature = "aws")]
+mod python;
 mod reads;
 mod register;
-#[cfg(feature = "aws")]
 mod s3;
 #[cfg(feature = "aws")]
 mod s3_server;

@@ -1,23 +1,23 @@
 //! A real S3 server in a process of its own: moto's, from the Python environment.
 //!
-//! Started on a free loopback port, waited for with bounded tries, killed when dropped.
+//! Started on a free loopback port, waited for with bounded tries, killed when dropped. The tests of other
+//! crates name this file as a module of theirs, so it uses the standard library only.
 
-use std::net::TcpListener;
-use std::path::PathBuf;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
-use object_store::ObjectStore;
-use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use crate::python::python;
 
 /// Starts moto's server with its conditional puts made atomic; says why.
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/s3_server.py");
-const BUCKET: &str = "headwater-test";
-const KEY: &str = "test";
-const REGION: &str = "us-east-1";
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/all/s3_server.py");
+/// The one bucket.
+pub const BUCKET: &str = "headwater-test";
+/// Access key and secret.
+pub const KEY: &str = "test";
+/// Its region.
+pub const REGION: &str = "us-east-1";
 /// Tries to reach the server, 100 ms apart: a cold Python on a busy machine takes its time.
 const TRIES: u32 = 3_000;
 
@@ -33,7 +33,7 @@ impl S3Server {
     ///
     /// # Panics
     /// Without the Python environment (run `make venv`), or when the server does not come up.
-    pub async fn start() -> Self {
+    pub fn start() -> Self {
         let python = python();
         // The port is free when it is chosen. Somebody may take it before the server does: then it exits, and
         // another is tried.
@@ -47,7 +47,7 @@ impl S3Server {
                 .spawn()
                 .unwrap_or_else(|error| panic!("cannot start {}: {error}", python.display()));
             let mut server = Self { process, port };
-            if server.comes_up().await {
+            if server.comes_up() {
                 return server;
             }
         }
@@ -56,22 +56,22 @@ impl S3Server {
 
     /// Waits until the bucket could be created; false when the process ended.
     #[allow(clippy::disallowed_methods)]
-    async fn comes_up(&mut self) -> bool {
+    fn comes_up(&mut self) -> bool {
         for _ in 0..TRIES {
             if self.process.try_wait().unwrap().is_some() {
                 return false;
             }
-            if self.create_bucket().await.is_ok_and(|status| status == 200) {
+            if self.create_bucket().is_ok_and(|status| status == 200) {
                 return true;
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            std::thread::sleep(Duration::from_millis(100));
         }
         false
     }
 
     /// `PUT /{bucket}`; the HTTP status.
-    async fn create_bucket(&self) -> std::io::Result<u16> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
+    fn create_bucket(&self) -> std::io::Result<u16> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         // The server reads from the credential's scope which service is meant; it checks no signature.
         let scope = format!("Credential={KEY}/20250101/{REGION}/s3/aws4_request");
         let request = format!(
@@ -79,26 +79,16 @@ impl S3Server {
              Authorization: AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0\r\n\r\n",
             self.port
         );
-        stream.write_all(request.as_bytes()).await?;
+        stream.write_all(request.as_bytes())?;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
+        stream.read_to_string(&mut answer)?;
         let status = answer.split_whitespace().nth(1).and_then(|status| status.parse().ok());
         status.ok_or_else(|| std::io::Error::other(answer))
     }
 
-    /// The bucket.
-    pub fn store(&self) -> Arc<dyn ObjectStore> {
-        let store = AmazonS3Builder::new()
-            .with_endpoint(format!("http://127.0.0.1:{}", self.port))
-            .with_allow_http(true)
-            .with_region(REGION)
-            .with_bucket_name(BUCKET)
-            .with_access_key_id(KEY)
-            .with_secret_access_key(KEY)
-            .with_conditional_put(S3ConditionalPut::ETagMatch)
-            .build()
-            .unwrap();
-        Arc::new(store)
+    /// Where it listens.
+    pub fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
     }
 }
 
@@ -107,18 +97,4 @@ impl Drop for S3Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-/// `$HEADWATER_PYTHON`, else the workspace's `.venv`.
-fn python() -> PathBuf {
-    if let Some(python) = std::env::var_os("HEADWATER_PYTHON") {
-        return PathBuf::from(python);
-    }
-    let venv = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../.venv/bin/python");
-    assert!(
-        venv.exists(),
-        "no Python environment: set HEADWATER_PYTHON, or run `make venv`, which makes {}",
-        venv.display()
-    );
-    venv
 }

@@ -11,6 +11,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use super::tables::{Kind, Model, Row, Step, lists};
+use crate::python::python;
 use crate::support::Home;
 
 /// A shard id as the peer's users pick them: at random, so none that we would derive.
@@ -128,17 +129,4 @@ impl Drop for Peer {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The Python of `make venv`.
-fn python() -> PathBuf {
-    let python = std::env::var_os("HEADWATER_PYTHON").map_or_else(
-        || {
-            PathBuf::from(std::env::var_os("HOME").expect("HOME is set"))
-                .join(".cache/headwater/venv/bin/python")
-        },
-        PathBuf::from,
-    );
-    assert!(python.exists(), "{} is missing: run `make venv`", python.display());
-    python
 }
