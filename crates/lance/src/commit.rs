@@ -1,6 +1,7 @@
 //! Commits to the base that go onto exactly the version they were planned on, or not at all.
 //!
-//! Owns: [`commit_onto`], which refuses any other version (Lance would silently rebase).
+//! Owns: [`LanceTable::try_commit`], which refuses any other version (Lance would silently rebase), and how often
+//! a commit is planned.
 //! Does not own: what is committed. Keeps P16: an operation planned on one state of the indexes never meets
 //! another.
 
@@ -15,9 +16,14 @@ use lance_table::io::commit::{CommitError, CommitHandler};
 
 use crate::commit_handler::looking;
 use crate::error;
+use crate::schema::TableSchema;
+use crate::table::LanceTable;
+
+/// Times a commit is planned when others get in between.
+pub(crate) const ATTEMPTS: u32 = 16;
 
 /// How a commit ended.
-pub(crate) enum Outcome {
+enum Outcome {
     /// It is the table's newest version.
     Committed(Box<Dataset>),
     /// Somebody else committed first: plan again on the newest version.
@@ -26,11 +32,45 @@ pub(crate) enum Outcome {
     Unknown(TableError),
 }
 
+impl LanceTable {
+    /// Commits `operation`, planned on the version `dataset` is at, as the next version, and remembers that one.
+    /// None when it is to be planned again on the newest version: somebody else committed first, or the answer
+    /// was `lost`, and then the own mark may be found there.
+    ///
+    /// # Errors
+    /// What Lance refused for good.
+    pub(crate) async fn try_commit(
+        &self,
+        dataset: &Dataset,
+        schema: &Arc<TableSchema>,
+        operation: Operation,
+        lost: &mut Option<TableError>,
+    ) -> Result<Option<Dataset>, TableError> {
+        match commit_onto(dataset, &self.commit_handler, operation).await? {
+            Outcome::Committed(dataset) => {
+                self.adopt(&dataset, schema);
+                return Ok(Some(*dataset));
+            }
+            Outcome::Moved => {}
+            Outcome::Unknown(error) => *lost = Some(error),
+        }
+        Ok(None)
+    }
+
+    /// What is said after too many commits by others.
+    pub(crate) fn busy(&self, lost: Option<TableError>) -> TableError {
+        lost.unwrap_or_else(|| TableError::Unavailable {
+            path: self.uri.clone(),
+            reason: format!("other commits got in between {ATTEMPTS} times: try again"),
+        })
+    }
+}
+
 /// Commits `operation`, planned on the version `dataset` is at, as the next version.
 ///
 /// # Errors
 /// What Lance refused for good, as [`TableError`].
-pub(crate) async fn commit_onto(
+async fn commit_onto(
     dataset: &Dataset,
     handler: &Arc<dyn CommitHandler>,
     operation: Operation,

@@ -16,12 +16,9 @@ use headwater_store::Register;
 use headwater_store::register::RegisterWrite;
 use lance::dataset::transaction::Operation;
 
-use crate::commit::{Outcome, commit_onto};
+use crate::commit::ATTEMPTS;
 use crate::error;
 use crate::table::{LanceTable, mem_wal_entry};
-
-/// Plans tried when other commits get in between.
-const ATTEMPTS: u32 = 16;
 
 impl LanceTable {
     /// Refuses when a shard holds rows that are not in the base: they would be lost with the tier.
@@ -96,21 +93,16 @@ impl LanceTable {
 
     /// Commits a version of the base without the tier.
     async fn forget_mem_wal(&self) -> Result<(), TableError> {
-        let mut unknown = None;
+        let mut lost = None;
         for _ in 0..ATTEMPTS {
             let (dataset, schema) = self.refresh().await?;
             let entry = mem_wal_entry(&dataset).await.map_err(|error| error::of_table(&self.uri, error))?;
             let Some(entry) = entry else { return self.sync("_versions").await };
             let operation = Operation::CreateIndex { new_indices: Vec::new(), removed_indices: vec![entry] };
-            match commit_onto(&dataset, &self.commit_handler, operation).await? {
-                Outcome::Committed(dataset) => {
-                    self.adopt(&dataset, &schema);
-                    return self.sync("_versions").await;
-                }
-                Outcome::Moved => {}
-                Outcome::Unknown(error) => unknown = Some(error),
+            if self.try_commit(&dataset, &schema, operation, &mut lost).await?.is_some() {
+                return self.sync("_versions").await;
             }
         }
-        Err(self.busy(unknown))
+        Err(self.busy(lost))
     }
 }

@@ -25,13 +25,11 @@ use lance_table::system_index::mem_wal::{
 };
 use roaring::RoaringBitmap;
 
-use crate::commit::{Outcome, commit_onto};
+use crate::commit::ATTEMPTS;
 use crate::key_index::{Built, NAME as KEY_INDEX, is_btree};
 use crate::schema;
 use crate::table::{LanceTable, mem_wal_entry};
 
-/// Plans tried when other commits get in between.
-const ATTEMPTS: u32 = 16;
 /// How the names of Lance's own indexes begin.
 const SYSTEM_NAMES: &str = "__lance_";
 
@@ -84,7 +82,7 @@ impl LanceTable {
     ) -> Result<IndexInfo, TableError> {
         let name = name.map_or_else(|| format!("{column}_idx"), str::to_owned);
         check_name(&name)?;
-        let (mut unknown, mut built): (_, Option<Built>) = (None, None);
+        let (mut lost, mut built): (_, Option<Built>) = (None, None);
         for _ in 0..ATTEMPTS {
             let (dataset, schema) = self.refresh().await?;
             let indexes = self.index_entries(&dataset).await?;
@@ -103,16 +101,11 @@ impl LanceTable {
             let new_indices = vec![ready.index.clone()];
             built = Some(ready);
             let operation = Operation::CreateIndex { new_indices, removed_indices: Vec::new() };
-            match commit_onto(&dataset, &self.commit_handler, operation).await? {
-                Outcome::Committed(dataset) => {
-                    self.adopt(&dataset, &schema);
-                    return self.created(&dataset, &name).await;
-                }
-                Outcome::Moved => {}
-                Outcome::Unknown(error) => unknown = Some(error),
+            if let Some(dataset) = self.try_commit(&dataset, &schema, operation, &mut lost).await? {
+                return self.created(&dataset, &name).await;
             }
         }
-        Err(self.other_commits(unknown))
+        Err(self.busy(lost))
     }
 
     async fn build_index(
@@ -201,28 +194,23 @@ impl LanceTable {
     /// [`TableError::Invalid`] when there is no such index, it is Lance's own, or it is the one that rows are
     /// looked up by key in and `force` is not set; otherwise what storage said.
     pub async fn drop_index(&self, name: &str, force: bool) -> Result<(), TableError> {
-        let mut unknown = None;
+        let mut lost = None;
         for _ in 0..ATTEMPTS {
             let (dataset, schema) = self.refresh().await?;
             let indexes = self.index_entries(&dataset).await?;
             let removed: Vec<IndexMetadata> =
                 indexes.iter().filter(|index| index.name == name).cloned().collect();
-            if removed.is_empty() && unknown.is_some() {
+            if removed.is_empty() && lost.is_some() {
                 // The answer was lost, the commit was not.
                 return self.sync("_versions").await;
             }
             check_drop(name, &indexes, &dataset, schema.key.as_ref(), force)?;
             let operation = self.plan_drop(&dataset, name, removed).await?;
-            match commit_onto(&dataset, &self.commit_handler, operation).await? {
-                Outcome::Committed(dataset) => {
-                    self.adopt(&dataset, &schema);
-                    return self.sync("_versions").await;
-                }
-                Outcome::Moved => {}
-                Outcome::Unknown(error) => unknown = Some(error),
+            if self.try_commit(&dataset, &schema, operation, &mut lost).await?.is_some() {
+                return self.sync("_versions").await;
             }
         }
-        Err(self.other_commits(unknown))
+        Err(self.busy(lost))
     }
 
     async fn plan_drop(
@@ -243,14 +231,6 @@ impl LanceTable {
             }
         }
         Ok(Operation::CreateIndex { new_indices, removed_indices })
-    }
-
-    /// What is said after too many commits by others.
-    fn other_commits(&self, last: Option<TableError>) -> TableError {
-        last.unwrap_or_else(|| TableError::Unavailable {
-            path: self.uri.clone(),
-            reason: format!("other commits got in between {ATTEMPTS} times: try again"),
-        })
     }
 }
 

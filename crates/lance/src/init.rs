@@ -16,16 +16,13 @@ use lance_table::format::IndexMetadata;
 use lance_table::system_index::mem_wal::{load_mem_wal_index_details, new_mem_wal_index_meta};
 use uuid::Uuid;
 
-use crate::commit::{Outcome, commit_onto};
+use crate::commit::ATTEMPTS;
 use crate::error;
 use crate::key_index::{self, Built};
 use crate::mem_wal::{INCARNATION, MemWal, WriterSpec, fresh_details};
 use crate::schema::{TableSchema, check_supported};
 use crate::sharding::Sharding;
 use crate::table::{LanceTable, mem_wal_entry};
-
-/// Plans tried when other commits get in between.
-const ATTEMPTS: u32 = 16;
 
 impl LanceTable {
     /// Gives the table its write tier: records `sharding` and a new incarnation in the base, and builds the
@@ -50,7 +47,7 @@ impl LanceTable {
         writers: &WriterSpec,
     ) -> Result<MemWal, TableError> {
         let incarnation = self.env.uuid();
-        let (mut unknown, mut built) = (None, None);
+        let (mut lost, mut built) = (None, None);
         for _ in 0..ATTEMPTS {
             let (dataset, schema) = self.refresh().await?;
             if let Some(found) = self.initialised(&dataset).await? {
@@ -60,18 +57,13 @@ impl LanceTable {
             self.check_named(writers).await?;
             built = self.build_key_index(&dataset, &schema, built).await?;
             let operation = self.plan_init(&dataset, (sharding, writers), incarnation, built.as_ref())?;
-            match commit_onto(&dataset, &self.commit_handler, operation).await? {
-                Outcome::Committed(dataset) => {
-                    self.adopt(&dataset, &schema);
-                    let found = self.initialised(&dataset).await?;
-                    let found = found.ok_or_else(|| self.busy(None))?;
-                    return self.conclude(found, incarnation).await;
-                }
-                Outcome::Moved => {}
-                Outcome::Unknown(error) => unknown = Some(error),
+            if let Some(dataset) = self.try_commit(&dataset, &schema, operation, &mut lost).await? {
+                let found = self.initialised(&dataset).await?;
+                let found = found.ok_or_else(|| self.busy(None))?;
+                return self.conclude(found, incarnation).await;
             }
         }
-        Err(self.busy(unknown))
+        Err(self.busy(lost))
     }
 
     /// The write tier a version of the base records.
@@ -211,7 +203,7 @@ impl LanceTable {
             return Ok(incarnation);
         }
         let fresh = self.env.uuid();
-        let (mut unknown, mut built) = (None, None);
+        let (mut lost, mut built) = (None, None);
         for _ in 0..ATTEMPTS {
             let (dataset, schema) = self.refresh().await?;
             check_supported(dataset.schema(), schema.file_version)?;
@@ -227,13 +219,9 @@ impl LanceTable {
             }
             built = self.build_key_index(&dataset, &schema, built).await?;
             let operation = self.add_incarnation(&dataset, entry, fresh, built.as_ref())?;
-            match commit_onto(&dataset, &self.commit_handler, operation).await? {
-                Outcome::Committed(dataset) => self.adopt(&dataset, &schema),
-                Outcome::Moved => {}
-                Outcome::Unknown(error) => unknown = Some(error),
-            }
+            self.try_commit(&dataset, &schema, operation, &mut lost).await?;
         }
-        Err(self.busy(unknown))
+        Err(self.busy(lost))
     }
 
     fn add_incarnation(
@@ -251,13 +239,5 @@ impl LanceTable {
         let rewritten = rewritten().map_err(|error| error::of_table(&self.uri, error))?;
         let new_indices = key_index.map(|built| built.index.clone()).into_iter().chain([rewritten]).collect();
         Ok(Operation::CreateIndex { new_indices, removed_indices: vec![entry] })
-    }
-
-    /// What is said after too many commits by others.
-    pub(crate) fn busy(&self, last: Option<TableError>) -> TableError {
-        last.unwrap_or_else(|| TableError::Unavailable {
-            path: self.uri.clone(),
-            reason: format!("other commits got in between {ATTEMPTS} times: try again"),
-        })
     }
 }

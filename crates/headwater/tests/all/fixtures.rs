@@ -1,6 +1,5 @@
 //! Tables of released versions stay readable: opened, read, replayed and flushed by this version.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -16,20 +15,7 @@ use headwater::{
 };
 use headwater_store::env::Task;
 
-use crate::support::{Home, expected, options, read, rows};
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
+use crate::support::{Home, copy, expected, options, read, rows};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_of_version_0_1_is_read_replayed_and_written_on() {

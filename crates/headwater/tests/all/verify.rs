@@ -16,7 +16,7 @@ use headwater_format::wal_entry::{self, Compression};
 use lance::Dataset;
 use lance::index::DatasetIndexExt;
 
-use crate::support::{Home, file, keys, named, options, rows, schema, text, tree};
+use crate::support::{Home, copy, file, keys, named, options, rows, schema, text, tree};
 
 async fn verified(home: &Home) -> Result<VerifyReport, Error> {
     let env = Arc::new(TokioEnv::new());
@@ -26,19 +26,6 @@ async fn verified(home: &Home) -> Result<VerifyReport, Error> {
 #[track_caller]
 fn assert_sound(report: &VerifyReport) {
     assert!(report.sound && report.findings.is_empty(), "{:#?}", report.findings);
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }
 
 /// A table with one shard that crashed. Entries 1 and 2 are generation 1, entry 3 is generation 2, entries 4
