@@ -12,6 +12,7 @@ export CARGO_TARGET_DIR ?= $(cache)/target
 fast_target := $(cache)/fast
 export HEADWATER_VENV ?= $(cache)/venv
 export HEADWATER_PYTHON ?= $(HEADWATER_VENV)/bin/python
+export HEADWATER_NODE ?= $(cache)/node
 
 # Crates that compile in seconds, without Lance.
 fast_packages := headwater-format headwater-store headwater-engine headwater-sim xtask
@@ -21,10 +22,10 @@ fast_filter := $(subst $(subst ,, ),|,$(foreach p,$(fast_packages),package($(p))
 nextest := $(shell command -v cargo-nextest 2>/dev/null)
 nextest_run := cargo nextest run --workspace --filterset
 
-.PHONY: help run demo test lint fast bench fmt tools venv clean
+.PHONY: help run demo test test-clients lint fast bench fmt tools venv node clean
 
 help: ## show this list
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 run: tools venv ## build, then send a year of flights through the server with LanceDB's client, kill it once, read back
 	cargo build --workspace --bins
@@ -36,7 +37,7 @@ demo: tools venv ## the same with the command alone: no server, and read back by
 
 # Always --workspace: naming single packages would resolve other features and compile Lance again.
 # There are no doc tests: every library turns them off, which tidy checks.
-test: tools venv ## every test: the Lance-free crates first, then the rest; then formatting
+test: tools venv node ## every test: the Lance-free crates first, then the rest; then formatting
 ifneq ($(nextest),)
 # Exit code 100 is a failed test, and the other half is still worth a run; any other is a failed build.
 	@status=0; \
@@ -61,8 +62,13 @@ else
 	CARGO_TARGET_DIR="$(fast_target)" cargo test $(fast_flags) --all-targets
 endif
 
-bench: tools ## measure against the reference and against bare storage (docs/performance.md)
-	cd bench && CARGO_TARGET_DIR="$(cache)/bench" cargo run --release -- all
+# In a folder of its own: it compiles Lance again, with the client's features.
+test-clients: tools ## LanceDB's Rust client against the server: the RTE routes, and its own connection tests
+	cargo build --workspace --bins
+	clients/rust/test.sh "$(cache)/clients" "$(CARGO_TARGET_DIR)/debug/headwater"
+
+bench: tools venv ## measure against the reference and against bare storage (docs/performance.md)
+	cd bench && CARGO_TARGET_DIR="$(cache)/bench" cargo run --release -- all --python "$(HEADWATER_PYTHON)"
 
 fmt: ## format the code
 	cargo fmt --all
@@ -73,6 +79,9 @@ tools: ## install the system packages a build needs (protobuf-compiler, mold, â€
 venv: tools ## the Python environment of tests and example
 	@scripts/make-venv.sh
 
+node: tools ## LanceDB's Node client, for the tests
+	@scripts/make-node.sh
+
 clean: ## forget what was built, Lance included (it takes about half an hour to build again)
 	cargo clean
-	rm -rf "$(fast_target)"
+	rm -rf "$(fast_target)" "$(cache)/clients"

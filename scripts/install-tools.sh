@@ -11,6 +11,9 @@ need protoc protobuf-compiler # Lance compiles its protobuf files while it is bu
 need cc build-essential       # several crates compile C
 need flock util-linux
 need python3 python3
+need node nodejs # LanceDB's Node client is one of the tests'
+need npm npm
+need openssl openssl # tests of HTTPS make a certificate
 # The faster linker: .cargo/config.toml asks for it on this platform only.
 [ "$(uname -sm)" != "Linux x86_64" ] || need mold mold
 # Debian ships Python without the part that makes environments.

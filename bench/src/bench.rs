@@ -1,6 +1,6 @@
 //! What every workload is handed: how much to do, where, and the report to add to.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -21,6 +21,10 @@ pub struct Bench {
     pub report: Report,
     /// Whether the curves go on to 10 million rows.
     pub long: bool,
+    /// Where tables lie that are synced.
+    pub synced: PathBuf,
+    /// A Python with LanceDB.
+    pub python: PathBuf,
     quick: bool,
     directory: PathBuf,
 }
@@ -28,7 +32,8 @@ pub struct Bench {
 impl Bench {
     /// A bench with nothing measured, tables below `directory`.
     pub fn new(rounds: usize, quick: bool, long: bool, directory: PathBuf) -> Self {
-        Self { rounds, report: Report::new(rounds, quick), long, quick, directory }
+        let (synced, python) = (directory.clone(), PathBuf::from("python3"));
+        Self { rounds, report: Report::new(rounds, quick), long, synced, python, quick, directory }
     }
 
     /// Alternations of a long workload.
@@ -41,9 +46,19 @@ impl Bench {
         if self.quick { (full / 10).max(1) } else { full }
     }
 
-    /// A new place on the disk that is measured.
+    /// So many seconds, or a tenth of them when quick.
+    pub fn seconds(&self, full: f64) -> f64 {
+        if self.quick { full / 10.0 } else { full }
+    }
+
+    /// The directory that is measured, with fsync or without.
+    pub fn directory(&self, fsync: bool) -> &Path {
+        if fsync { &self.synced } else { &self.directory }
+    }
+
+    /// A new place in it.
     pub fn disk(&self, fsync: bool) -> Result<Place> {
-        Place::disk(&self.directory, fsync)
+        Place::disk(self.directory(fsync), fsync)
     }
 
     /// `count` batches of `rows` rows, from the first row on.

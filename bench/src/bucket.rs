@@ -26,6 +26,8 @@ use object_store::{
 
 /// The one table of a bucket.
 pub const URI: &str = "memory://bench/table.lance";
+/// The place that table is in.
+pub const ROOT_URI: &str = "memory://bench";
 /// Its path in the store.
 const ROOT: &str = "bench/table.lance";
 

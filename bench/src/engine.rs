@@ -165,7 +165,13 @@ impl Engine {
     }
 }
 
-fn our_options(place: &Place, limits: Limits, linger_ms: u64, compression: WalCompression) -> OpenOptions {
+/// What ours is opened with.
+pub fn our_options(
+    place: &Place,
+    limits: Limits,
+    linger_ms: u64,
+    compression: WalCompression,
+) -> OpenOptions {
     let mut settings = ShardSettings::default();
     settings.wal.linger_ms = linger_ms;
     settings.wal.compression = compression;

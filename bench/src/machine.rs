@@ -1,8 +1,10 @@
 //! What the figures were measured on.
 //!
-//! Owns: [`Machine`], and the memory the process has resident. Read from `/proc`; elsewhere left out.
+//! Owns: [`Machine`], and the memory this process and others have resident.
+//! Read from `/proc`; elsewhere left out.
 
 use std::fs;
+use std::io;
 
 use serde::Serialize;
 
@@ -45,6 +47,26 @@ pub fn forget_peak() {
 /// The most kibibytes the process had resident since [`forget_peak`].
 pub fn peak_resident_kib() -> Option<u64> {
     kib("/proc/self/status", "VmHWM")
+}
+
+/// Memory another process has resident.
+#[derive(Clone, Copy, Debug)]
+pub struct Resident {
+    /// Now.
+    pub now_kib: u64,
+    /// The most since [`forget_peak_of`].
+    pub peak_kib: u64,
+}
+
+/// What a process has resident.
+pub fn resident_of(process: u32) -> Option<Resident> {
+    let file = format!("/proc/{process}/status");
+    Some(Resident { now_kib: kib(&file, "VmRSS")?, peak_kib: kib(&file, "VmHWM")? })
+}
+
+/// Forgets the peak of another process.
+pub fn forget_peak_of(process: u32) -> io::Result<()> {
+    fs::write(format!("/proc/{process}/clear_refs"), "5")
 }
 
 fn kib(file: &str, name: &str) -> Option<u64> {

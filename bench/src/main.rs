@@ -11,12 +11,15 @@ mod console;
 mod data;
 mod engine;
 mod heap;
+mod loads;
 mod machine;
+mod peers;
 mod picture;
 mod place;
 mod race;
 mod report;
 mod rows;
+mod server;
 mod tiers;
 mod workloads;
 
@@ -25,17 +28,21 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::bench::Bench;
+use crate::server::child::{self, Child};
+use crate::server::process;
 
 #[global_allocator]
 static HEAP: heap::Counting = heap::Counting;
 
 /// Measures Headwater against the reference MemWAL and against bare storage.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, args_conflicts_with_subcommands = true)]
 struct Args {
+    #[command(subcommand)]
+    hidden: Option<Hidden>,
     /// Which workloads to run.
     #[arg(value_enum, default_value = "all")]
     workloads: Vec<Workload>,
@@ -48,7 +55,7 @@ struct Args {
     /// Measure the curves up to 10 million base rows; takes some gigabytes of disk and memory.
     #[arg(long)]
     long: bool,
-    /// Draw the curves into this SVG file. Needs the workload `curves`.
+    /// Draw the curves into this SVG file. Needs the workload `curves` or `server`.
     #[arg(long)]
     svg: Option<PathBuf>,
     /// Write all figures to this file.
@@ -57,6 +64,20 @@ struct Args {
     /// A directory on the disk to measure; by default the one for temporary files.
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// Another one for what is synced, where `--dir` lies in memory.
+    #[arg(long)]
+    synced_dir: Option<PathBuf>,
+    /// A Python that has LanceDB, for the workload `server-peers`.
+    #[arg(long, default_value = "python3")]
+    python: PathBuf,
+}
+
+/// What this program starts of itself.
+#[derive(Debug, Subcommand)]
+enum Hidden {
+    /// The server that is measured.
+    #[command(hide = true, name = process::COMMAND)]
+    Serve(Child),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -91,12 +112,18 @@ enum Workload {
     Shadow,
     /// Scan and count over base rows, SSTables and replaced share.
     Curves,
+    /// The server under load.
+    Server,
+    /// The server and LanceDB embedded, side by side.
+    ServerPeers,
+    /// Memory of the server: long uploads, a slow reader.
+    ServerMemory,
     /// All of them.
     All,
 }
 
 impl Workload {
-    const EACH: [Self; 15] = [
+    const EACH: [Self; 18] = [
         Self::W1,
         Self::W2,
         Self::W3,
@@ -112,6 +139,9 @@ impl Workload {
         Self::Q1,
         Self::Shadow,
         Self::Curves,
+        Self::Server,
+        Self::ServerPeers,
+        Self::ServerMemory,
     ];
 
     async fn run(self, bench: &mut Bench) -> Result<()> {
@@ -131,6 +161,9 @@ impl Workload {
             Self::Q1 => workloads::q1::run(bench).await,
             Self::Shadow => workloads::shadow::run(bench).await,
             Self::Curves => workloads::curves::run(bench).await,
+            Self::Server => workloads::server::run(bench).await,
+            Self::ServerPeers => workloads::server_peers::run(bench).await,
+            Self::ServerMemory => workloads::server_memory::run(bench).await,
             Self::All => Ok(()),
         }
     }
@@ -140,15 +173,26 @@ fn main() -> Result<()> {
     let args = Args::parse();
     // As many threads as processors, for both sides.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(run(args))
+    match args.hidden {
+        Some(Hidden::Serve(child)) => runtime.block_on(child::serve(child)),
+        None => runtime.block_on(run(args)),
+    }
 }
 
 async fn run(args: Args) -> Result<()> {
     let wanted = |workload| args.workloads.iter().any(|named| [workload, Workload::All].contains(named));
-    ensure!(args.svg.is_none() || wanted(Workload::Curves), "--svg draws what the workload curves measures");
+    let drawn = wanted(Workload::Curves) || wanted(Workload::Server);
+    ensure!(args.svg.is_none() || drawn, "--svg draws what the workloads curves and server measure");
     let directory = args.dir.clone().unwrap_or_else(std::env::temp_dir);
-    fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
     let mut bench = Bench::new(args.rounds.max(1), args.quick, args.long, directory);
+    if let Some(synced) = args.synced_dir.clone() {
+        bench.synced = synced;
+    }
+    bench.python = args.python;
+    for fsync in [false, true] {
+        let directory = bench.directory(fsync);
+        fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+    }
     for workload in Workload::EACH {
         if !wanted(workload) {
             continue;

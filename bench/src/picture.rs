@@ -52,6 +52,8 @@ pub struct Chart {
     pub y: Axis,
     /// In the order of the legend.
     pub lines: Vec<Line>,
+    /// Whether all lines rise steeply in the end: the legend is on the left then.
+    pub steep: bool,
 }
 
 impl Axis {
@@ -133,7 +135,8 @@ fn draw_chart(place: &DrawingArea<SVGBackend<'_>, Shift>, chart: &Chart) -> Resu
         drawn.draw_series(places.map(|place| Circle::new(place, 3, colour.filled())))?;
     }
     // Where no line is: above what grows from zero, between lines that are powers of ten apart.
-    let legend = if chart.y.log { SeriesLabelPosition::MiddleRight } else { SeriesLabelPosition::UpperLeft };
+    let between = chart.y.log && !chart.steep;
+    let legend = if between { SeriesLabelPosition::MiddleRight } else { SeriesLabelPosition::UpperLeft };
     drawn
         .configure_series_labels()
         .position(legend)

@@ -74,6 +74,14 @@ impl Place {
         }
     }
 
+    /// The directory it lies in, or the place of the bucket: where a server keeps its databases.
+    pub fn root(&self) -> String {
+        match self {
+            Self::Disk { home, .. } => home.path().display().to_string(),
+            Self::Bucket { .. } => bucket::ROOT_URI.to_owned(),
+        }
+    }
+
     /// Whether ours is to sync.
     pub fn fsync(&self) -> bool {
         matches!(self, Self::Disk { fsync: true, .. })

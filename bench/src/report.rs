@@ -10,6 +10,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use serde::Serialize;
 
 use crate::console;
+use crate::loads::{self, Load};
 use crate::machine::Machine;
 use crate::picture::Chart;
 use crate::race::{Counts, Sample, Spread, percentile, sorted};
@@ -87,6 +88,7 @@ pub struct Report {
     quick: bool,
     rounds: usize,
     lines: Vec<Line>,
+    loads: Vec<Load>,
     verdicts: Vec<Verdict>,
     notes: Vec<String>,
     /// What `--svg` draws.
@@ -103,6 +105,7 @@ impl Report {
             quick,
             rounds,
             lines: Vec::new(),
+            loads: Vec::new(),
             verdicts: Vec::new(),
             notes: Vec::new(),
             charts: Vec::new(),
@@ -158,6 +161,12 @@ impl Report {
         self.lines.push(line);
     }
 
+    /// Adds a run under load.
+    pub fn load(&mut self, load: Load) {
+        console::note(&load.shown());
+        self.loads.push(load);
+    }
+
     /// Holds a figure against a target.
     pub fn judge(&mut self, case: Case<'_>, what: &str, value: Spread, target: Option<Target>) {
         let met = target.map(|target| target.met(value.median));
@@ -208,8 +217,15 @@ impl Report {
         if !machine.release {
             console::say("NOT A RELEASE BUILD: these figures mean nothing");
         }
-        console::say(&self.lines_table().to_string());
-        console::say(&self.verdicts_table().to_string());
+        if !self.lines.is_empty() {
+            console::say(&self.lines_table().to_string());
+        }
+        if !self.loads.is_empty() {
+            console::say(&loads::table(&self.loads).to_string());
+        }
+        if !self.verdicts.is_empty() {
+            console::say(&self.verdicts_table().to_string());
+        }
         for (workload, kib) in &self.peak_resident_kib {
             console::say(&format!("{workload}: the process had {} MiB resident at most", kib / 1024));
         }
@@ -292,7 +308,7 @@ fn counts(counts: &Counts) -> String {
 }
 
 /// Three digits that matter, no more.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value.abs() {
         large if large >= 100.0 => format!("{value:.0}"),
         middle if middle >= 10.0 => format!("{value:.1}"),

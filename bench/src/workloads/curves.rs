@@ -131,11 +131,17 @@ fn charts(
         line("plain Lance scan", |_| 1.0)?,
     ];
     let y = Axis { label: "times a plain scan of the live rows".to_owned(), log: false };
-    let chart = Chart { title: "scan".to_owned(), x: axis.clone(), y, lines: scans };
+    let chart = Chart { title: "scan".to_owned(), x: axis.clone(), y, lines: scans, steep: false };
     bench.report.chart(chart);
     let counts =
         vec![line("the first after writing", |point| point.first_ms)?, line("warm", |point| point.warm_ms)?];
     let y = Axis { label: "milliseconds".to_owned(), log: true };
-    bench.report.chart(Chart { title: "count(*)".to_owned(), x: axis.clone(), y, lines: counts });
+    bench.report.chart(Chart {
+        title: "count(*)".to_owned(),
+        x: axis.clone(),
+        y,
+        lines: counts,
+        steep: false,
+    });
     Ok(())
 }

@@ -15,6 +15,9 @@
 //! - `q1`: requests of a read
 //! - `shadow`: memory of what is hidden
 //! - `curves`: scan and count over base rows, SSTables and replaced share
+//! - `server`: the server under load, and what it adds to the engine
+//! - `server_peers`: the server and LanceDB embedded
+//! - `server_memory`: memory of the server during long uploads and slow reads
 
 pub mod compression;
 pub mod curves;
@@ -25,6 +28,9 @@ pub mod r1;
 pub mod r2;
 pub mod r3;
 pub mod r4;
+pub mod server;
+pub mod server_memory;
+pub mod server_peers;
 pub mod shadow;
 pub mod w1;
 pub mod w2;

@@ -1,6 +1,6 @@
 //! `headwater key`: the API keys of a server, as its keys file has them.
 //!
-//! A server reads the file when it starts.
+//! A server reads the file again when it has changed.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,8 @@ use crate::Global;
 use crate::error::Failure;
 use crate::output;
 
-/// The file holds hashes: a key is shown when it is made, and never again.
+/// The file holds hashes: a key is shown when it is made, and never again. A server that runs reads the file
+/// again within a second or two after it has changed.
 #[derive(Debug, Args)]
 pub struct KeyArgs {
     #[command(subcommand)]
@@ -23,6 +24,8 @@ pub struct KeyArgs {
 enum KeyCommand {
     /// Make a key, print it, and add its hash to the file
     Add(AddArgs),
+    /// Take a key from the file, so that it opens nothing any more
+    Remove(RemoveArgs),
     /// List the names of the keys, and what they may do
     List(ListArgs),
 }
@@ -43,6 +46,15 @@ struct AddArgs {
 }
 
 #[derive(Debug, Args)]
+struct RemoveArgs {
+    /// The keys file of the server
+    #[arg(long, value_name = "FILE", default_value = "data/headwater-keys.toml")]
+    keys: PathBuf,
+    /// Name of the key
+    name: String,
+}
+
+#[derive(Debug, Args)]
 struct ListArgs {
     /// The keys file of the server
     #[arg(long, value_name = "FILE", default_value = "data/headwater-keys.toml")]
@@ -58,7 +70,12 @@ pub fn run(global: &Global, args: &KeyArgs) -> Result<(), Failure> {
             };
             let key = auth::add(&args.keys, &args.name, databases, !args.read_only, &global.env());
             output::line(key.map_err(failed)?.reveal())?;
-            output::note("shown this once; a server that runs has to be restarted to know it");
+            output::note("shown this once; a server that runs knows it in a moment");
+            Ok(())
+        }
+        KeyCommand::Remove(args) => {
+            auth::remove(&args.keys, &args.name, &global.env()).map_err(failed)?;
+            output::note("a server that runs refuses it in a moment");
             Ok(())
         }
         KeyCommand::List(args) => {

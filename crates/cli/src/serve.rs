@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clap::Args;
 use futures::{StreamExt, stream};
 use headwater::EnvRef;
-use headwater_server::auth::{self, Auth};
+use headwater_server::auth::{self, Auth, Keys};
 use headwater_server::config::{Config, ConfigError, DEFAULT_FILE, FileText};
 use headwater_server::logs;
 use headwater_server::serve::{Ended, Server};
@@ -191,7 +191,7 @@ fn keys(config: &Config, env: &EnvRef) -> Result<Auth, Failure> {
             "keys and rows travel unencrypted: name tls.cert and tls.key, or put a TLS proxy before it",
         );
     }
-    Ok(Auth::Keys(Arc::new(opened.keyring)))
+    Ok(Auth::Keys(Keys::watched(file, opened.keyring, env)))
 }
 
 fn refused(error: ConfigError) -> Failure {

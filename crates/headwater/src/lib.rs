@@ -69,7 +69,7 @@ pub use headwater_lance::{
 };
 pub use headwater_query::{
     Columns, GetRequest, Metric, OrderBy, QueryError, QueryRequest, ReadSnapshot, ScanRequest,
-    SendableRecordBatchStream, SqlSession, SqlSettings, VectorQuery, VectorSearch,
+    SendableRecordBatchStream, SqlSession, SqlSettings, VectorQuery, VectorSearch, check_sql,
 };
 pub use headwater_store::env::{Env, EnvRef, TokioEnv};
 pub use headwater_store::{Counts, Kind, MeterSnapshot, Request, RetryPolicy, StoreError};

@@ -1,7 +1,7 @@
 //! Commits to the base that go onto exactly the version they were planned on, or not at all.
 //!
-//! Owns: [`LanceTable::try_commit`], which refuses any other version (Lance would silently rebase), and how often
-//! a commit is planned.
+//! Owns: [`LanceTable::try_commit`], which refuses any other version (Lance would silently rebase), and how
+//! often a commit is planned.
 //! Does not own: what is committed. Keeps P16: an operation planned on one state of the indexes never meets
 //! another.
 
@@ -33,9 +33,9 @@ enum Outcome {
 }
 
 impl LanceTable {
-    /// Commits `operation`, planned on the version `dataset` is at, as the next version, and remembers that one.
-    /// None when it is to be planned again on the newest version: somebody else committed first, or the answer
-    /// was `lost`, and then the own mark may be found there.
+    /// Commits `operation`, planned on the version `dataset` is at, as the next version, and remembers that
+    /// one. None when it is to be planned again on the newest version: somebody else committed first, or the
+    /// answer was `lost`, and then the own mark may be found there.
     ///
     /// # Errors
     /// What Lance refused for good.

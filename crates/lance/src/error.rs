@@ -83,49 +83,45 @@ fn is_of_credentials(source: &(dyn StdError + Send + Sync + 'static)) -> bool {
     matches!(source.downcast_ref::<lance_core::Error>(), Some(lance_core::Error::IO { .. }))
 }
 
-/// What an error says, without the places in Lance's source.
+/// What an error says, without the places in Lance's source. Layers write the errors below them into their
+/// own text, so no chain of sources has all of them.
 fn said(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(location) = error.downcast_ref::<lance_core::Error>().and_then(location) {
-            for lead in [", location: ", ", "] {
-                text = text.replace(&format!("{lead}{location}"), "");
-            }
-        }
-        cause = wrapped(error).or_else(|| error.source());
-    }
-    text
+    without_places(&error.to_string())
 }
 
-/// Where in Lance's source an error was made.
-fn location(error: &lance_core::Error) -> Option<String> {
-    use lance_core::Error as E;
-    match error {
-        E::InvalidInput { location, .. }
-        | E::SchemaMismatch { location, .. }
-        | E::NotSupported { location, .. }
-        | E::CommitConflict { location, .. }
-        | E::IncompatibleTransaction { location, .. }
-        | E::RetryableCommitConflict { location, .. }
-        | E::TooMuchWriteContention { location, .. }
-        | E::Timeout { location, .. }
-        | E::Internal { location, .. }
-        | E::PrerequisiteFailed { location, .. }
-        | E::Unprocessable { location, .. }
-        | E::Arrow { location, .. }
-        | E::Schema { location, .. }
-        | E::IO { location, .. }
-        | E::Index { location, .. }
-        | E::IndexNotFound { location, .. }
-        | E::Wrapped { location, .. }
-        | E::Cloned { location, .. }
-        | E::Execution { location, .. }
-        | E::VersionConflict { location, .. }
-        | E::CorruptFile { location, .. }
-        | E::Namespace { location, .. } => Some(location.to_string()),
-        _ => None,
+/// `text` without what reads `, path/of/a/source.rs:line:column`, with or without `location:` before the
+/// path.
+pub fn without_places(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(SOURCE) {
+        match (before.rsplit_once(", "), after_place(after)) {
+            (Some((head, path)), Some(after)) if is_path(path) => {
+                kept.push_str(head);
+                rest = after;
+            }
+            _ => {
+                kept.push_str(before);
+                kept.push_str(SOURCE);
+                rest = after;
+            }
+        }
     }
+    kept + rest
+}
+
+/// How the name of a file of source ends in a place.
+const SOURCE: &str = ".rs:";
+
+fn is_path(text: &str) -> bool {
+    !text.trim_start_matches("location: ").contains([' ', '"', '\''])
+}
+
+/// What follows `line:column`.
+fn after_place(text: &str) -> Option<&str> {
+    let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let after = text.get(digits(text)..)?.strip_prefix(':')?;
+    after.get(digits(after)..)
 }
 
 /// `None` for kinds that tell about the content of a file rather than about storage.

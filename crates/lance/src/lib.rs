@@ -34,7 +34,7 @@ mod table_io;
 mod verify;
 
 pub use bucket::bucket_is_missing;
-pub use error::of_table as table_error;
+pub use error::{of_table as table_error, without_places};
 pub use indexes::{IndexInfo, IndexKind};
 pub use marked::{has_write_tier, mark_of};
 pub use mem_wal::{INCARNATION, MemWal, WriterSpec};

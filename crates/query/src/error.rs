@@ -4,6 +4,7 @@ use datafusion::error::DataFusionError;
 use headwater_engine::error::ShardError;
 use headwater_engine::table::TableError;
 use headwater_format::coord::{Generation, ShardId};
+use headwater_lance::without_places;
 
 /// Why a read could not be answered. Says what, where and what to do (P14).
 #[derive(Clone, Debug, thiserror::Error)]
@@ -121,7 +122,7 @@ impl QueryError {
     }
 
     pub(crate) fn execution(error: impl std::fmt::Display) -> Self {
-        Self::Execution { reason: error.to_string() }
+        Self::Execution { reason: without_places(&error.to_string()) }
     }
 
     /// Names the table, if there is one to name.

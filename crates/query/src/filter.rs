@@ -22,6 +22,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use headwater_format::key::KeySchema;
+use headwater_lance::without_places;
 use lance::io::exec::Planner;
 
 use crate::depth::check_depth;
@@ -176,7 +177,10 @@ pub(crate) fn check_known(expr: &Expr, table: &Schema) -> Result<BTreeSet<String
 
 /// Checks that the whole text is one `what`. Lance's parser reads it as the end of a statement and leaves out
 /// what follows, so `n = 1 LIMIT 2` would read more rows than it says.
-pub(crate) fn check_whole(text: &str, what: &str) -> Result<(), String> {
+///
+/// # Errors
+/// What is wrong with it, and what to do.
+pub fn check_whole(text: &str, what: &str) -> Result<(), String> {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().map_err(|error| error.to_string())?;
     if let Some(placeholder) = tokens.iter().find(|token| matches!(token, Token::Placeholder(_))) {
         return Err(format!("{placeholder} stands for a value that is not given: write the value"));
@@ -222,5 +226,5 @@ pub(crate) fn plain(error: &lance::Error) -> String {
         lance::Error::InvalidInput { source, .. } => source.to_string(),
         other => other.to_string(),
     };
-    text.split(", /").next().unwrap_or(&text).trim().to_owned()
+    without_places(&text).trim().to_owned()
 }

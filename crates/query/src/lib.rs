@@ -35,6 +35,7 @@ mod stream;
 pub use cache::ReadCache;
 pub use change::{Change, Statement};
 pub use error::QueryError;
+pub use filter::check_whole as check_sql;
 pub use get::GetRequest;
 pub use query::{Columns, Metric, OrderBy, QueryRequest, VectorQuery, VectorSearch};
 pub use scan::ScanRequest;

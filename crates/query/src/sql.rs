@@ -23,6 +23,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 use futures::{FutureExt, StreamExt, TryStreamExt, future};
+use headwater_lance::without_places;
 
 use crate::bounded::bounded;
 use crate::depth::check_depth;
@@ -175,7 +176,7 @@ fn only_reads(statement: &Statement) -> bool {
 }
 
 fn sql(reason: impl ToString) -> QueryError {
-    QueryError::Sql { reason: reason.to_string() }
+    QueryError::Sql { reason: without_places(&reason.to_string()) }
 }
 
 /// An error of planning: the query's fault, unless a table said it.

@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use headwater::{EnvRef, TableStats};
 
 use crate::config::Config;
+use crate::error::ApiError;
 use crate::names::TableId;
 use crate::router::router;
 use crate::service::Service;
@@ -24,8 +25,14 @@ pub trait App: Send + Sync + 'static {
     /// All its routes, and what is answered elsewhere.
     fn router(&self) -> Router;
 
-    /// The tables that are open now.
+    /// The tables with a write tier that are open now.
     fn tables(&self) -> Vec<OpenTable>;
+
+    /// How many tables are open now, with a write tier and without.
+    fn open_tables(&self) -> usize;
+
+    /// Asks storage for something small.
+    fn ready(&self) -> BoxFuture<'_, Result<(), ApiError>>;
 
     /// Takes no more writes, flushes what can be flushed within `deadline`, and closes. What was acknowledged
     /// is durable whatever comes of it (P1).
@@ -50,6 +57,7 @@ pub struct OpenTable {
 pub async fn open(config: &Config, env: &EnvRef) -> Result<Arc<dyn App>, AppError> {
     let options = config.open_options(env)?;
     let service = Service::new(&config.data, options, Arc::clone(env)).await?;
+    service.keep_open(config.tables.keep());
     Ok(of(service))
 }
 
@@ -75,6 +83,14 @@ impl App for Protocol {
             stats,
         };
         self.service.tiers().into_iter().map(table).collect()
+    }
+
+    fn open_tables(&self) -> usize {
+        self.service.open_tables()
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<(), ApiError>> {
+        self.service.storage().look(self.service.env()).boxed()
     }
 
     fn drain(&self, deadline: Duration) -> BoxFuture<'_, Result<(), AppError>> {

@@ -18,6 +18,8 @@ use headwater::settings::{SettingsText, near};
 use headwater::{EnvRef, MemoryBudget, OpenOptions, ShardSettings, TableOptions};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::idle::Keep;
+
 /// Beginning of the environment variables that are read; what follows is the name of a setting in capitals,
 /// with `__` between a group and what is in it. Orchestrators set `HEADWATER_PORT` and the like for services
 /// of that name, so the prefix says more than the product's name.
@@ -47,6 +49,8 @@ pub struct Config {
     pub tls: TlsFiles,
     /// How much at once.
     pub limits: Limits,
+    /// How long and how many tables are kept open.
+    pub tables: Tables,
     /// What is logged, and how.
     pub log: Log,
     /// How long an idle connection is kept, in seconds. Clients keep theirs for 300.
@@ -90,6 +94,17 @@ pub struct Limits {
     pub body_pause_seconds: u64,
     /// How long a body may take as a whole, in seconds.
     pub body_seconds: u64,
+    /// How long a client may take nothing of a reply, in seconds.
+    pub reply_stall_seconds: u64,
+}
+
+/// How long and how many tables are kept open.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Tables {
+    /// How long a table may be open without a request, in seconds; then it is flushed and closed.
+    pub idle_close_seconds: u64,
+    /// How many may be open; beyond it, those are closed that nobody has used for longest.
+    pub open: usize,
 }
 
 /// What is logged, and how.
@@ -154,6 +169,7 @@ impl Default for Config {
             keys: None,
             tls: TlsFiles::default(),
             limits: Limits::default(),
+            tables: Tables::default(),
             log: Log::default(),
             keep_alive_seconds: 360,
             drain_seconds: 30,
@@ -175,7 +191,21 @@ impl Default for Limits {
             body_bytes_each: 32 << 20,
             body_pause_seconds: 30,
             body_seconds: 4 * 60 * 60,
+            reply_stall_seconds: 300,
         }
+    }
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self { idle_close_seconds: 15 * 60, open: 1000 }
+    }
+}
+
+impl Tables {
+    /// As whoever keeps them open is told.
+    pub fn keep(&self) -> Keep {
+        Keep { idle: Duration::from_secs(self.idle_close_seconds), most: self.open }
     }
 }
 
@@ -335,6 +365,9 @@ impl Config {
             _ => {}
         }
         self.limits.check()?;
+        if self.tables.idle_close_seconds == 0 {
+            return Err(refused("tables.idle_close_seconds", "at least 1 is needed"));
+        }
         if self.keep_alive_seconds == 0 {
             return Err(refused("keep_alive_seconds", "at least 1 is needed"));
         }
@@ -353,6 +386,11 @@ impl Limits {
         Duration::from_secs(self.body_seconds)
     }
 
+    /// How long a client may take nothing of a reply.
+    pub fn reply_stall(&self) -> Duration {
+        Duration::from_secs(self.reply_stall_seconds)
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         let least = [
             ("connections", self.connections as u64),
@@ -361,6 +399,7 @@ impl Limits {
             ("body_bytes_each", self.body_bytes_each),
             ("body_pause_seconds", self.body_pause_seconds),
             ("body_seconds", self.body_seconds),
+            ("reply_stall_seconds", self.reply_stall_seconds),
         ];
         if let Some((name, _)) = least.into_iter().find(|(_, value)| *value == 0) {
             return Err(refused(&format!("limits.{name}"), "at least 1 is needed"));

@@ -3,15 +3,19 @@
 //! Owns: [`ApiError`], its codes, and which status a client gets. The rules clients live by: 409, 429 and 5xx
 //! are asked again, with the same body, so they are for what may succeed later and harms nobody when it is
 //! done twice; 404 means that the table is missing, and nothing else; everything permanent is another 4xx.
-//! Texts say what, where and what to do, and name no path of storage. Does not own: what went wrong.
+//! Texts say what, where and what to do, and name no path of storage. Refusals at the door are of it too.
+//! Does not own: what went wrong.
 
-use std::sync::Arc;
+use std::any::Any;
 
 use crate::json::Json;
 use axum::response::{IntoResponse, Response};
 use headwater::{Error, QueryError, ShardError, TableError};
 use http::StatusCode;
 use serde_json::json;
+
+/// Characters of a text that a client is sent.
+const MAX_TEXT: usize = 4_000;
 
 /// What an error is about, as the LanceDB namespace protocol numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +35,8 @@ pub enum Code {
     InvalidInput = 13,
     /// The key does not allow it.
     Forbidden = 15,
+    /// There is no key, or none that is known.
+    Unauthenticated = 16,
     /// It cannot be done now.
     Unavailable = 17,
     /// A fault of this server.
@@ -81,6 +87,21 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, Code::InvalidState, text)
     }
 
+    /// 401: no key, or none that is known.
+    pub fn unauthenticated(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, Code::Unauthenticated, text)
+    }
+
+    /// 403: the key does not reach that far.
+    pub fn forbidden(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, Code::Forbidden, text)
+    }
+
+    /// 429: too much at once. Nothing was done.
+    pub fn throttled(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, Code::Throttled, text)
+    }
+
     /// 501: not done by this server.
     pub fn unsupported(text: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_IMPLEMENTED, Code::Unsupported, text)
@@ -128,6 +149,11 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::Internal, text)
     }
 
+    /// 400: a value that Lance refuses, of the field or parameter `what`.
+    pub fn value(what: &str, error: lance::Error) -> Self {
+        Self::invalid(format!("{what}: {}", Self::lance(what, error, Again::Harmless).text))
+    }
+
     /// What Lance says of the table called `name`.
     pub fn lance(name: &str, error: lance::Error, again: Again) -> Self {
         use lance::Error as E;
@@ -137,8 +163,7 @@ impl ApiError {
             }
             E::TooMuchWriteContention { .. } | E::RetryableCommitConflict { .. } => {
                 // Not committed for certain.
-                let text = format!("table {name:?}: too many concurrent writes; try again");
-                return Self::new(StatusCode::TOO_MANY_REQUESTS, Code::Throttled, text);
+                return Self::throttled(format!("table {name:?}: too many concurrent writes; try again"));
             }
             _ => {}
         }
@@ -206,9 +231,7 @@ impl ApiError {
                 Self::new(StatusCode::BAD_REQUEST, Code::Schema, reason.clone())
             }
             // Nothing was written.
-            ShardError::Backpressure { .. } => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, Code::Throttled, format!("table {name:?}: {error}"))
-            }
+            ShardError::Backpressure { .. } => Self::throttled(format!("table {name:?}: {error}")),
             ShardError::Sealed { .. } => Self::state(format!("table {name:?}: {error}")),
             ShardError::Corrupt { .. } | ShardError::Internal { .. } => {
                 Self::internal(&format!("working on table {name:?}"), error)
@@ -251,12 +274,30 @@ fn without_prefix(reason: &str, name: &str) -> String {
     }
 }
 
+/// Without the middle of a long text, which is what was sent more often than not: its beginning says what is
+/// wrong, its end why.
+fn shortened(text: &str) -> std::borrow::Cow<'_, str> {
+    let part = MAX_TEXT / 2;
+    let ends = (text.char_indices().nth(part), text.char_indices().nth_back(part));
+    match ends {
+        (Some((head, _)), Some((tail, _))) if head < tail => {
+            let (head, tail) = (text.get(..head), text.get(tail..));
+            format!("{} … {}", head.unwrap_or_default(), tail.unwrap_or_default()).into()
+        }
+        _ => text.into(),
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = json!({ "error": self.text, "code": self.code as u16 });
-        let mut response = (self.status, Json(body)).into_response();
-        // For whoever counts and logs errors.
-        response.extensions_mut().insert(Arc::new(self));
-        response
+        let body = json!({ "error": shortened(&self.text), "code": self.code as u16 });
+        (self.status, Json(body)).into_response()
     }
+}
+
+/// The reply of a request that panicked: a fault of ours (P14), of which the log says more.
+pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> Response {
+    let said = panic.downcast_ref::<String>().map(String::as_str);
+    let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a text");
+    ApiError::internal("answering a request", &said).into_response()
 }

@@ -9,10 +9,10 @@
 //! And what is around it:
 //!
 //! - [`config`]: what a server can be told, by file, environment and flags. [`logs`]: what it logs. [`tls`].
-//! - [`app`]: the one seam between what listens and what answers.
+//! - [`app`]: the one seam between what listens and what answers. [`idle`]: which tables stay open.
 //! - [`serve`]: listening, connections, the way down. [`stack`]: what every request goes through before its
-//!   route: [`observe`], [`auth`], [`limits`]. [`refusal`]: what is answered when it gets no further.
-//!   [`class`]: whether a request reads or writes.
+//!   route: [`observe`], [`auth`], [`limits`]. [`class`]: whether a request reads or writes. [`ready`]:
+//!   whether it can do its work now.
 //! - [`metrics`]: what is counted, and the page that says so.
 
 pub mod app;
@@ -22,6 +22,7 @@ pub mod class;
 pub mod config;
 pub mod error;
 mod held;
+pub mod idle;
 pub mod ipc;
 mod json;
 pub mod limits;
@@ -30,12 +31,13 @@ pub mod logs;
 pub mod metrics;
 pub mod names;
 pub mod observe;
-pub mod refusal;
+pub mod ready;
 pub mod router;
 pub mod routes;
 pub mod serve;
 pub mod service;
 pub mod stack;
+mod stall;
 pub mod storage;
 pub mod tables;
 pub mod tls;

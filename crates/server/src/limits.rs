@@ -7,13 +7,13 @@
 //! A body is counted with the bytes that came, up to what a route keeps of one at most; the count is given
 //! back when the request is over. A body that grows waits for memory; a request that comes while there is
 //! none is refused.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::body::{Body, BodyDataStream, Bytes};
+use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
 use axum::extract::{Request, State};
+use axum::http::{StatusCode, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::future::{Either, select};
@@ -24,8 +24,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::class::Class;
 use crate::config::Limits;
+use crate::error::{Again, ApiError};
 use crate::held::Held;
-use crate::refusal::Refusal;
 
 /// Memory is counted in pieces of this many bytes.
 const PIECE: u64 = 1024;
@@ -87,9 +87,12 @@ impl Limiter {
         }
     }
 
-    fn admit(&self, class: Class) -> Result<OwnedSemaphorePermit, Refusal> {
+    fn admit(&self, class: Class) -> Result<OwnedSemaphorePermit, ApiError> {
         if self.is_draining() {
-            return Err(Refusal::unavailable("the server is going down: send the request again"));
+            return Err(ApiError::unavailable(
+                "the server is going down: send the request again",
+                Again::Harmless,
+            ));
         }
         let places = match class {
             Class::Write => &self.writes,
@@ -104,23 +107,32 @@ impl Limiter {
 }
 
 /// Lets a request in, or refuses it. A body that fails on the way is answered for here, whatever its route
-/// made of the failure.
+/// made of the failure; but for a route that says that the request must not be sent again, for part of it was
+/// done.
 pub async fn admit(State(limiter): State<Arc<Limiter>>, request: Request, next: Next) -> Response {
     let class = Class::of(request.method(), request.uri().path());
     let place = match limiter.admit(class) {
         Ok(place) => place,
         Err(refusal) => return refusal.into_response(),
     };
+    let is_h2 = request.version() == Version::HTTP_2;
     let (parts, body) = request.into_parts();
     let watched = Watched::new(body, Arc::clone(&limiter), class);
     let account = Arc::clone(&watched.account);
     let response = next.run(Request::from_parts(parts, watched.into_body())).await;
     let failed = account.lock().failed.take();
-    if let Some(refusal) = failed {
-        return refusal.into_response();
+    match failed {
+        Some(refusal) if response.status() != StatusCode::UNPROCESSABLE_ENTITY => {
+            return refusal.into_response();
+        }
+        _ => {}
     }
     // A reply that is still being sent is under way too.
-    response.map(|body| Body::new(Held::new(body, place)))
+    response.map(|body| {
+        let is_stream = body.size_hint().exact().is_none();
+        let held = Held::new(body, place, Arc::clone(&limiter.env));
+        Body::new(if is_h2 && is_stream { held.at_most(limiter.limits.reply_stall()) } else { held })
+    })
 }
 
 /// A request body, watched.
@@ -137,7 +149,7 @@ struct Watched {
 #[derive(Debug, Default)]
 struct Account {
     memory: Option<OwnedSemaphorePermit>,
-    failed: Option<Refusal>,
+    failed: Option<ApiError>,
 }
 
 /// Why a body ended early, as its route sees it.
@@ -184,7 +196,7 @@ impl Watched {
             Some(None) => return None,
             Some(Some(Err(error))) => return Some(Err(error.into())),
             Some(Some(Ok(piece))) => piece,
-            None => return Some(Err(self.fail(Refusal::unavailable(too_slow)))),
+            None => return Some(Err(self.fail(ApiError::unavailable(too_slow, Again::Harmless)))),
         };
         match self.count(piece.len() as u64).await {
             Ok(()) => Some(Ok(piece)),
@@ -193,7 +205,7 @@ impl Watched {
     }
 
     /// Counts more bytes; waits for memory, not for long.
-    async fn count(&mut self, more: u64) -> Result<(), Refusal> {
+    async fn count(&mut self, more: u64) -> Result<(), ApiError> {
         let most = self.limiter.limits.body_bytes_each;
         let before = pieces(self.received.min(most));
         self.received = self.received.saturating_add(more);
@@ -216,26 +228,26 @@ impl Watched {
         }
     }
 
-    fn fail(&self, refusal: Refusal) -> axum::BoxError {
+    fn fail(&self, refusal: ApiError) -> axum::BoxError {
         let failed = BodyFailed(refusal.text.clone());
         self.account.lock().failed = Some(refusal);
         failed.into()
     }
 }
 
-fn too_many(class: Class) -> Refusal {
+fn too_many(class: Class) -> ApiError {
     match class {
         // As LanceDB's own servers say it.
-        Class::Write => Refusal::throttled("Too many concurrent writes"),
-        Class::Read => Refusal::unavailable("Too many concurrent reads"),
+        Class::Write => ApiError::throttled("Too many concurrent writes"),
+        Class::Read => ApiError::unavailable("Too many concurrent reads", Again::Harmless),
     }
 }
 
-fn no_memory(class: Class) -> Refusal {
+fn no_memory(class: Class) -> ApiError {
     let text = "the memory for request bodies is used up: send the request again";
     match class {
-        Class::Write => Refusal::throttled(text),
-        Class::Read => Refusal::unavailable(text),
+        Class::Write => ApiError::throttled(text),
+        Class::Read => ApiError::unavailable(text, Again::Harmless),
     }
 }
 

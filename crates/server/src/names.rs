@@ -158,4 +158,30 @@ mod tests {
             assert_eq!(DatabaseId::parse(Some(database), Some(prefix)).unwrap_err().status, 400);
         }
     }
+
+    #[test]
+    fn whatever_a_client_sends_a_path_segment_stays_one() {
+        use rand::rngs::SmallRng;
+        use rand::{Rng, SeedableRng};
+        let chance = &mut SmallRng::seed_from_u64(1);
+        let letters: Vec<char> = "ab.$/\\-_ %\0\nü\u{202e}~:".chars().collect();
+        let mut kept = 0;
+        for _ in 0..20_000 {
+            let mut text = || -> String {
+                (0..chance.random_range(0..7))
+                    .map(|_| letters[chance.random_range(0..letters.len())])
+                    .collect()
+            };
+            let (database, prefix, id) = (text(), text(), text());
+            let Ok(database) = DatabaseId::parse(Some(&database), Some(&prefix)) else { continue };
+            let Ok(table) = database.table(&id) else { continue };
+            kept += 1;
+            for segment in table.segments() {
+                let name = segment.strip_prefix(DELIMITER).unwrap_or(&segment);
+                let harmless = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+                assert!(!name.is_empty() && !name.starts_with('.') && name.chars().all(harmless), "{id:?}");
+            }
+        }
+        assert!(kept > 30, "{kept}");
+    }
 }

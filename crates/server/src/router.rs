@@ -5,11 +5,9 @@
 //! `/v1/` is 501: clients take 404 for a missing table. Every reply carries the version of the protocol. A
 //! panic of a handler is a 500 and nothing worse. Does not own: what handlers do.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
@@ -19,7 +17,7 @@ use http::{HeaderName, HeaderValue, StatusCode, Uri};
 use tower::ServiceExt;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::error::{ApiError, Code};
+use crate::error::{ApiError, Code, panicked};
 use crate::routes::{columns, indexes, query, rows, rte, tables, versions};
 use crate::service::Service;
 
@@ -36,7 +34,7 @@ pub fn router(service: Arc<Service>) -> Router {
     for (path, route) in routes() {
         router = router.route(&format!("{path}/"), route.clone()).route(path, route);
     }
-    let router = router.fallback(missing).with_state(service);
+    let router = router.method_not_allowed_fallback(otherwise).fallback(missing).with_state(service);
     let outer = router.clone();
     // Only what matched nothing comes here; with one slash less it may.
     outer
@@ -114,14 +112,15 @@ async fn missing(request: Request) -> ApiError {
     }
 }
 
+/// What is there, asked for with another method.
+async fn otherwise(request: Request) -> ApiError {
+    let path: String = request.uri().path().chars().take(200).collect();
+    let text = format!("method {}: {path} takes another one, which header allow names", request.method());
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, Code::Unsupported, text)
+}
+
 async fn stamped(mut response: Response) -> Response {
     let (name, value) = PROTOCOL;
     response.headers_mut().insert(name, value);
     response
-}
-
-fn panicked(panic: Box<dyn Any + Send>) -> http::Response<Body> {
-    let said = panic.downcast_ref::<&str>().map(|said| (*said).to_owned());
-    let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-    ApiError::internal("answering a request", &said).into_response()
 }

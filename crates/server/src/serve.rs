@@ -33,6 +33,7 @@ use crate::app::{App, AppError};
 use crate::auth::Auth;
 use crate::config::Config;
 use crate::stack::{Door, collapse_leading_slashes};
+use crate::stall::Unstalled;
 use crate::tls::{self, TlsError};
 
 /// How long a TLS handshake may take.
@@ -81,6 +82,7 @@ pub struct Server {
     app: Arc<dyn App>,
     door: Door,
     keep_alive: Duration,
+    reply_stall: Duration,
     drain: Duration,
     places: Arc<Semaphore>,
     env: EnvRef,
@@ -119,6 +121,7 @@ impl Server {
             app,
             door,
             keep_alive: config.keep_alive(),
+            reply_stall: config.limits.reply_stall(),
             drain: config.drain(),
             places: Arc::new(Semaphore::new(config.limits.connections.min(Semaphore::MAX_PERMITS))),
             env,
@@ -136,13 +139,13 @@ impl Server {
     /// # Errors
     /// [`ServeError::Drain`].
     pub async fn run(self, stops: impl Stream<Item = ()> + Unpin) -> Result<Ended, ServeError> {
-        let Self { listener, tls, app, door, keep_alive, drain, places, env, .. } = self;
+        let Self { listener, tls, app, door, keep_alive, reply_stall, drain, places, env, .. } = self;
         let mut stops = stops;
         let graceful = GracefulShutdown::new();
         // Dropped when this function ends, which cuts what is left.
         let (_uncut, cut) = watch::channel(());
         let connections =
-            Connections { router: door.router(), door: door.clone(), tls, keep_alive, env, cut };
+            Connections { router: door.router(), door: door.clone(), tls, keep_alive, reply_stall, env, cut };
         accept(&listener, &connections, &places, &graceful, &mut stops).await;
         drop(listener);
         door.limiter.drain();
@@ -224,6 +227,7 @@ struct Connections {
     door: Door,
     tls: Option<TlsAcceptor>,
     keep_alive: Duration,
+    reply_stall: Duration,
     env: EnvRef,
     cut: watch::Receiver<()>,
 }
@@ -233,6 +237,7 @@ impl Connections {
         let _open = self.door.metrics.http.connected();
         // A small reply goes out at once; a stream that refuses the option works without.
         let _ = stream.set_nodelay(true);
+        let stream = Unstalled::new(stream, self.reply_stall, Arc::clone(&self.env));
         let Some(tls) = &self.tls else { return self.speak(stream, false, watcher).await };
         match select(Box::pin(tls.accept(stream)), self.env.sleep(HANDSHAKE)).await {
             Either::Left((Ok(stream), _)) => {

@@ -1,27 +1,37 @@
 //! What the server serves: databases, and the tables of them that are open.
 //!
-//! Owns: [`Service`]: each table is opened once and kept, one opening at a time; making, dropping, and giving
-//! a table its write tier exclude each other and every first use of it. When the server stops it takes no
-//! more writes, flushes what it holds, and closes its writers. Does not own: HTTP (`routes`), what is done
+//! Owns: [`Service`]: each table is opened once and kept while it is used, one opening at a time; making,
+//! dropping, and giving a table its write tier exclude each other and every first use of it, and so does
+//! closing one that nobody uses: a request that comes meanwhile waits, and opens it again. A table is in use
+//! while anybody but its slot holds it. When the server stops it takes no more writes, flushes what it holds,
+//! and closes its writers. Does not own: which tables are closed when (`idle`), HTTP (`routes`), what is done
 //! with a table (`tables`).
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{Either, join_all, select};
+use futures::{FutureExt, StreamExt, stream};
 use headwater::{EnvRef, MemoryBudget, OpenOptions, TableStats};
 use parking_lot::Mutex;
-use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
+use tokio::sync::{Notify, OwnedRwLockWriteGuard, RwLock};
 
 use crate::error::ApiError;
+use crate::idle::{self, Keep, Open};
 use crate::names::{DatabaseId, TableId};
 use crate::storage::Storage;
 use crate::tables::OpenTable;
 
 /// Bytes all tables together may keep in memory, unless the options bring a budget.
 const MEMORY_BYTES: u64 = 1 << 30;
+
+/// Unused tables that are closed at once.
+const CLOSING: usize = 8;
+/// How long closing an unused one may take: requests wait for it.
+const CLOSE: Duration = Duration::from_secs(30);
 
 /// Where a table is kept while it is open.
 type Slot = Arc<RwLock<Option<Arc<OpenTable>>>>;
@@ -36,6 +46,10 @@ pub struct Service {
     options: OpenOptions,
     env: EnvRef,
     slots: Mutex<BTreeMap<TableId, Slot>>,
+    /// How many tables may be open.
+    most: AtomicUsize,
+    /// Tells that more are.
+    full: Notify,
     draining: AtomicBool,
 }
 
@@ -54,6 +68,8 @@ impl Service {
             options,
             env,
             slots: Mutex::default(),
+            most: AtomicUsize::new(usize::MAX),
+            full: Notify::new(),
             draining: AtomicBool::new(false),
         }))
     }
@@ -88,10 +104,12 @@ impl Service {
     pub async fn table(&self, id: &TableId) -> Result<Arc<OpenTable>, ApiError> {
         let slot = self.slot(id);
         if let Some(open) = slot.read().await.clone() {
+            open.touch();
             return Ok(open);
         }
         let mut place = Arc::clone(&slot).write_owned().await;
         if let Some(open) = place.clone() {
+            open.touch();
             return Ok(open);
         }
         let opened = OpenTable::open(id, self.storage.uri(id), &self.options, &self.env).await;
@@ -99,6 +117,10 @@ impl Service {
             Ok(open) => {
                 let open = Arc::new(open);
                 *place = Some(Arc::clone(&open));
+                drop(place);
+                if self.open_tables() > self.most.load(Ordering::Relaxed) {
+                    self.full.notify_one();
+                }
                 Ok(open)
             }
             Err(error) => {
@@ -119,18 +141,85 @@ impl Service {
     /// # Errors
     /// What storage says; part of the table may be gone then, and dropping it again goes on.
     pub async fn drop_table(&self, id: &TableId) -> Result<(), ApiError> {
-        let mut place = self.exclusive(id).await;
+        let slot = self.slot(id);
+        let mut place = Arc::clone(&slot).write_owned().await;
         if let Some(open) = place.take() {
             open.abandon().await;
         }
-        self.storage.remove(id).await
+        let removed = self.storage.remove(id).await;
+        drop(place);
+        self.forget(id, slot);
+        removed
     }
 
     /// Forgets an open table, so that the next request opens it again: it was found to be gone.
     pub async fn close(&self, id: &TableId) {
-        if let Some(open) = self.exclusive(id).await.take() {
+        let slot = self.slot(id);
+        let mut place = Arc::clone(&slot).write_owned().await;
+        if let Some(open) = place.take() {
             open.abandon().await;
         }
+        drop(place);
+        self.forget(id, slot);
+    }
+
+    /// Closes, from now on, tables that nobody uses, as `keep` says.
+    pub fn keep_open(self: &Arc<Self>, keep: Keep) {
+        self.most.store(keep.most, Ordering::Relaxed);
+        let (service, env) = (Arc::downgrade(self), Arc::clone(&self.env));
+        let watch = async move {
+            while let Some(service) = service.upgrade() {
+                service.close_unused(&keep).await;
+                let pause = env.sleep(keep.pause());
+                // Held while it waits for a table too many, and no longer than a pause.
+                select(pause, pin!(service.full.notified())).await;
+            }
+        };
+        self.env.spawn("closing unused tables", watch.boxed()).detach();
+    }
+
+    /// Closes those tables that nobody uses and `keep` does not keep.
+    async fn close_unused(&self, keep: &Keep) {
+        let slots: Vec<(TableId, Slot)> =
+            self.slots.lock().iter().map(|(id, slot)| (id.clone(), Arc::clone(slot))).collect();
+        let open = slots.iter().filter_map(|(id, slot)| {
+            let place = slot.try_read().ok()?;
+            let table = place.as_ref()?;
+            let in_use = Arc::strong_count(table) > 1;
+            if in_use {
+                table.touch();
+            }
+            Some(Open { used: (!in_use).then(|| table.used()), table: id.clone() })
+        });
+        let chosen = idle::choose(open.collect(), keep, self.env.now());
+        drop(slots);
+        stream::iter(chosen).for_each_concurrent(CLOSING, |id| self.close_if_unused(id)).await;
+    }
+
+    /// Flushes and closes a table, unless somebody has come to use it. What cannot be flushed stays in the
+    /// WAL, where every acknowledged row is (P1).
+    async fn close_if_unused(&self, id: TableId) {
+        let slot = self.slot(&id);
+        let Ok(mut place) = Arc::clone(&slot).try_write_owned() else { return };
+        let unused = |table: &mut Arc<OpenTable>| Arc::strong_count(table) == 1 && !self.is_draining();
+        if let Some(table) = place.take_if(unused) {
+            let in_time = select(Box::pin(table.close()), self.env.sleep(CLOSE)).await;
+            let closed = matches!(in_time, Either::Left((true, _)));
+            drop(in_time);
+            if !closed {
+                table.abandon().await;
+            }
+            tracing::debug!(target: "headwater::server", table = id.name(), "closed: nobody uses it");
+        }
+        drop(place);
+        self.forget(&id, slot);
+    }
+
+    /// How many tables are open.
+    pub fn open_tables(&self) -> usize {
+        // One that cannot be looked at is being opened, changed or closed.
+        let is_open = |slot: &&Slot| slot.try_read().map_or(true, |place| place.is_some());
+        self.slots.lock().values().filter(is_open).count()
     }
 
     /// Whether writes are refused because the server is about to stop.
@@ -144,20 +233,22 @@ impl Service {
     pub async fn drain(&self, deadline: Duration) -> bool {
         self.draining.store(true, Ordering::Release);
         let slots: Vec<Slot> = self.slots.lock().values().cloned().collect();
-        let open: Vec<Arc<OpenTable>> =
-            join_all(slots.iter().map(|slot| async { slot.read().await.clone() }))
-                .await
-                .into_iter()
-                .flatten()
-                .collect();
-        let closing = join_all(open.iter().map(|table| table.close()));
+        // A table that is just being opened or closed is waited for, no longer than for any flush.
+        let closing = join_all(slots.iter().map(|slot| async {
+            let open = slot.read().await.clone();
+            match open {
+                Some(table) => table.close().await,
+                None => true,
+            }
+        }));
         let flushed = tokio::select! {
             biased;
             closed = closing => closed.into_iter().all(|closed| closed),
             () = self.env.sleep(deadline) => false,
         };
         if !flushed {
-            join_all(open.iter().map(|table| table.abandon())).await;
+            let open = slots.iter().filter_map(|slot| slot.try_read().ok()?.clone());
+            join_all(open.map(|table| async move { table.abandon().await })).await;
         }
         flushed
     }

@@ -1,10 +1,9 @@
 //! What every request goes through before its route, and the routes every server has.
 //!
 //! Owns: [`Door`] and the order of its layers: seen (`observe`), caught when it panics, known (`auth`), let
-//! in (`limits`), answered. `/healthz` and `/readyz` need no key and count against no limit; `/metrics` needs
-//! one.
+//! in (`limits`), answered. `/healthz`, which looks at nothing but the process, and `/readyz` (`ready`) need
+//! no key and count against no limit; `/metrics` needs one.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use axum::Router;
@@ -20,10 +19,11 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::app::App;
 use crate::auth::{self, Auth};
 use crate::config::Limits;
+use crate::error::{ApiError, panicked};
 use crate::limits::{self, Limiter};
 use crate::metrics::{self, Metrics};
 use crate::observe::{Observer, observe};
-use crate::refusal::Refusal;
+use crate::ready::Ready;
 
 /// What stands before an app.
 #[derive(Clone, Debug)]
@@ -39,8 +39,8 @@ impl Door {
     /// Before `app`.
     pub fn new(app: &Arc<dyn App>, auth: Auth, limits: &Limits, env: EnvRef) -> Self {
         let limiter = Limiter::new(limits.clone(), Arc::clone(&env));
-        let asked = Arc::clone(app);
-        let metrics = Metrics::new(Arc::clone(&limiter), Arc::new(move || asked.tables()));
+        let ready_to = Ready::new(Arc::clone(app), Arc::clone(&limiter), Arc::clone(&env));
+        let metrics = Metrics::new(Arc::clone(&limiter), Arc::clone(app));
         let observer = Observer { metrics: Arc::clone(&metrics), env };
         // Routes are added one by one: with a merge, what is answered where there is no route would lose its
         // layers, and with them the question for a key.
@@ -50,7 +50,7 @@ impl Door {
             .route(auth::METRICS_PATH, get(scrape).with_state(Arc::clone(&metrics)))
             .layer(from_fn_with_state(auth, auth::check))
             .route("/healthz", get(|| async { "ok\n" }))
-            .route("/readyz", get(ready).with_state(Arc::clone(&limiter)))
+            .route("/readyz", get(ready).with_state(ready_to))
             .layer(CatchPanicLayer::custom(panicked))
             .layer(from_fn_with_state(observer, observe));
         Self { limiter, metrics, router }
@@ -75,11 +75,8 @@ pub fn collapse_leading_slashes<B>(request: &mut Request<B>) {
     }
 }
 
-async fn ready(State(limiter): State<Arc<Limiter>>) -> Response {
-    if limiter.is_draining() {
-        return Refusal::unavailable("the server is going down").into_response();
-    }
-    "ready\n".into_response()
+async fn ready(State(ready): State<Arc<Ready>>) -> Result<&'static str, ApiError> {
+    ready.check().await.map(|()| "ready\n")
 }
 
 async fn scrape(State(metrics): State<Arc<Metrics>>) -> Response {
@@ -87,13 +84,4 @@ async fn scrape(State(metrics): State<Arc<Metrics>>) -> Response {
         Ok(text) => ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
-}
-
-/// A panic is a fault of ours (P14): one request fails, and the log says where.
-fn panicked(panic: Box<dyn Any + Send>) -> Response {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
-    tracing::error!(panic = text, "a request panicked");
-    Refusal::internal("an internal error; the server's log says more, under this request's id")
-        .into_response()
 }

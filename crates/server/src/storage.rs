@@ -1,12 +1,14 @@
 //! The place where all databases are: a directory of this machine, or an object store.
 //!
-//! Owns: [`Storage`]: which tables a database has, where a table is, and taking one away. Does not own: names
-//! (`names`), what is in a table.
+//! Owns: [`Storage`]: which tables a database has, where a table is, taking one away, and whether it answers
+//! at all. Does not own: names (`names`), what is in a table.
 
 use std::path::absolute;
 use std::sync::Arc;
 
-use headwater::OpenOptions;
+use futures::StreamExt;
+use headwater::{EnvRef, OpenOptions};
+use headwater_store::env::EnvExt;
 use lance::io::ObjectStore;
 use object_store::path::Path;
 
@@ -69,8 +71,58 @@ impl Storage {
         }
     }
 
+    /// Whether it answers: a directory is read, an object store asked for any object below it.
+    ///
+    /// # Errors
+    /// 503 with the kind of error.
+    pub async fn look(&self, env: &EnvRef) -> Result<(), ApiError> {
+        let answer = match local(&self.root).map(str::to_owned) {
+            Some(root) => {
+                let read = env.blocking(move || std::fs::read_dir(root).map(drop)).await;
+                read.map_err(|failed| (OTHER, failed.to_string()))
+                    .and_then(|read| read.map_err(|error| (kind_of_io(error.kind()), error.to_string())))
+            }
+            None => match self.store.inner.list(Some(&self.base)).next().await {
+                None | Some(Ok(_)) => Ok(()),
+                Some(Err(error)) => Err((kind_of(&error), error.to_string())),
+            },
+        };
+        answer.map_err(|(kind, error)| {
+            tracing::warn!(target: "headwater::server", %error, "storage is not ready");
+            ApiError::unavailable(format!("storage: {kind}"), Again::Harmless)
+        })
+    }
+
     fn path(&self, segments: &[String]) -> Path {
         segments.iter().fold(self.base.clone(), |path, segment| path.join(segment.as_str()))
+    }
+}
+
+const MISSING: &str = "the data directory or bucket is not there";
+const REFUSED: &str = "it refuses access";
+const OTHER: &str = "it does not answer as it should";
+
+fn kind_of_io(kind: std::io::ErrorKind) -> &'static str {
+    match kind {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => MISSING,
+        std::io::ErrorKind::PermissionDenied => REFUSED,
+        _ => OTHER,
+    }
+}
+
+fn kind_of(error: &object_store::Error) -> &'static str {
+    match error {
+        object_store::Error::NotFound { .. } => MISSING,
+        object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => REFUSED,
+        _ => OTHER,
+    }
+}
+
+/// The path of a directory of this machine.
+fn local(root: &str) -> Option<&str> {
+    match root.strip_prefix("file://") {
+        Some(path) => Some(path),
+        None => Some(root).filter(|root| !root.contains("://")),
     }
 }
 

@@ -34,7 +34,8 @@ pub fn manifest(file: &TextFile) -> Result<Vec<Finding>, CheckError> {
         }
     }
     let doctest = table.get("lib").and_then(|lib| lib.get("doctest")?.as_bool());
-    let is_program = table.contains_key("bin") && !table.contains_key("lib");
+    let is_program =
+        ["bin", "test"].iter().any(|kind| table.contains_key(*kind)) && !table.contains_key("lib");
     if doctest != Some(false) && !is_program {
         let message = "`make test` runs no doc tests: say `doctest = false` in [lib], and test the example";
         findings.push(Finding::new(&file.path, 1, message));

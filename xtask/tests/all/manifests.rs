@@ -29,7 +29,9 @@ fn lance_is_a_dependency_of_its_crates_only() {
 fn a_library_turns_doc_tests_off() {
     assert_eq!(messages("[package]\nname = \"a\"\n").len(), 1);
     assert_eq!(messages("[package]\nname = \"a\"\n[lib]\ndoctest = true\n").len(), 1);
-    assert!(messages("[package]\nname = \"a\"\n[[bin]]\nname = \"a\"\n").is_empty());
+    for kind in ["bin", "test"] {
+        assert!(messages(&format!("[package]\nname = \"a\"\n[[{kind}]]\nname = \"a\"\n")).is_empty());
+    }
 }
 
 #[test]

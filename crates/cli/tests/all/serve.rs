@@ -1,67 +1,7 @@
 //! A server as people start and stop it.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::process::{Child, ChildStdout, Command, Stdio};
-
-use crate::support::{HEADWATER, Home, run};
-
-/// A server that runs.
-struct Serving {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    address: String,
-    /// What was printed before it said where it listens.
-    before: Vec<String>,
-}
-
-impl Serving {
-    fn start(home: &Home, arguments: &[&str]) -> Self {
-        let mut child = Command::new(HEADWATER)
-            .args(["serve", "--port", "0"])
-            .args(arguments)
-            .current_dir(home.path("."))
-            .env_remove("HEADWATER_LOG")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut before = Vec::new();
-        loop {
-            let mut line = String::new();
-            assert!(stdout.read_line(&mut line).unwrap() > 0, "it ended: {:?}", child.wait_with_output());
-            match line.trim_end().split_once(" at http://") {
-                Some((_, address)) => {
-                    return Self { child, stdout, address: address.to_owned(), before };
-                }
-                None => before.push(line.trim_end().to_owned()),
-            }
-        }
-    }
-
-    /// Status and body of a reply.
-    fn get(&self, path: &str, headers: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let head = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n{headers}\r\n");
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply).unwrap();
-        let status = reply.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, reply.split_once("\r\n\r\n").unwrap().1.to_owned())
-    }
-
-    /// Sends a signal, and tells the exit code and everything it has said since it began to serve.
-    fn ended_by(mut self, signal: &str) -> (Option<i32>, String) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args([&format!("-{signal}"), &id]).status().unwrap().success());
-        let mut said = String::new();
-        self.stdout.read_to_string(&mut said).unwrap();
-        let output = self.child.wait_with_output().unwrap();
-        said.push_str(&String::from_utf8(output.stderr).unwrap());
-        (output.status.code(), said)
-    }
-}
+use crate::serving::Serving;
+use crate::support::{Home, run};
 
 #[test]
 fn with_no_configuration_at_all_a_server_starts_shows_a_key_once_and_ends_in_order() {

@@ -13,6 +13,7 @@ mod initialising;
 mod key_types;
 mod layer;
 mod locations;
+mod places;
 mod reading;
 mod recorder;
 mod schema_changes;

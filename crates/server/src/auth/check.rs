@@ -13,9 +13,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::auth::identity::{Databases, Identity};
-use crate::auth::keyring::Keyring;
+use crate::auth::watched::Keys;
 use crate::class::Class;
-use crate::refusal::Refusal;
+use crate::error::ApiError;
 
 /// Where LanceDB's clients put the key.
 const API_KEY_HEADER: &str = "x-api-key";
@@ -31,8 +31,8 @@ pub(crate) const METRICS_PATH: &str = "/metrics";
 pub enum Auth {
     /// Anybody may do everything. On loopback addresses only.
     Open,
-    /// A key of the ring is needed.
-    Keys(Arc<Keyring>),
+    /// One of these keys is needed.
+    Keys(Arc<Keys>),
 }
 
 impl Auth {
@@ -40,21 +40,21 @@ impl Auth {
     ///
     /// # Errors
     /// 401 without a known key, 403 for what it may not do.
-    fn identify(&self, request: &Request) -> Result<Option<Identity>, Refusal> {
-        let Self::Keys(keyring) = self else { return Ok(None) };
+    fn identify(&self, request: &Request) -> Result<Option<Identity>, ApiError> {
+        let Self::Keys(keys) = self else { return Ok(None) };
         let headers = request.headers();
         let key = key_in(headers).ok_or_else(|| {
-            Refusal::unauthenticated("an API key is needed: send it in the header x-api-key")
+            ApiError::unauthenticated("an API key is needed: send it in the header x-api-key")
         })?;
-        let known = keyring.identify(key);
-        let identity = known.ok_or_else(|| Refusal::unauthenticated("the API key is not known here"))?;
+        let known = keys.now().identify(key);
+        let identity = known.ok_or_else(|| ApiError::unauthenticated("the API key is not known here"))?;
         if request.uri().path() == METRICS_PATH {
             may_see_metrics(&identity)?;
         } else {
             may_use(&identity, headers)?;
         }
         if !identity.may_write && Class::of(request.method(), request.uri().path()) == Class::Write {
-            return Err(Refusal::forbidden(format!(
+            return Err(ApiError::forbidden(format!(
                 "the key {} may read only: this request changes something, or is none that reads",
                 identity.name
             )));
@@ -83,17 +83,17 @@ fn key_in(headers: &HeaderMap) -> Option<&[u8]> {
     given.or_else(|| headers.get(AUTHORIZATION)?.as_bytes().strip_prefix(BEARER.as_bytes()))
 }
 
-fn may_see_metrics(identity: &Identity) -> Result<(), Refusal> {
+fn may_see_metrics(identity: &Identity) -> Result<(), ApiError> {
     match identity.databases {
         Databases::All => Ok(()),
-        Databases::List(_) => Err(Refusal::forbidden(format!(
+        Databases::List(_) => Err(ApiError::forbidden(format!(
             "the key {} is for some databases, and metrics tell of all: use a key for all databases",
             identity.name
         ))),
     }
 }
 
-fn may_use(identity: &Identity, headers: &HeaderMap) -> Result<(), Refusal> {
+fn may_use(identity: &Identity, headers: &HeaderMap) -> Result<(), ApiError> {
     if identity.databases == Databases::All {
         return Ok(());
     }
@@ -101,8 +101,8 @@ fn may_use(identity: &Identity, headers: &HeaderMap) -> Result<(), Refusal> {
     let named = headers.get(DATABASE_HEADER).map(|name| name.to_str().unwrap_or_default());
     match named {
         Some(name) if identity.databases.contains(name) => Ok(()),
-        Some(_) => Err(Refusal::forbidden(format!("the key {} is not for this database", identity.name))),
-        None => Err(Refusal::forbidden(format!(
+        Some(_) => Err(ApiError::forbidden(format!("the key {} is not for this database", identity.name))),
+        None => Err(ApiError::forbidden(format!(
             "the key {} is for some databases: name one in the header {DATABASE_HEADER}",
             identity.name
         ))),

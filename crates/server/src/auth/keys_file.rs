@@ -1,8 +1,9 @@
 //! The keyring on disk: hashes only, readable by the owner only.
 //!
-//! Owns: making it with a first key, adding to it, reading it. Written whole under another name, synced, and
-//! then put in place, so that a crash leaves the old file or the new one. Two processes that start at once
-//! make one first key: the second finds the file of the first.
+//! Owns: making it with a first key, adding to it, taking from it, reading it. Written whole under another
+//! name, synced, and then put in place, so that a crash leaves the old file or the new one. Whoever changes
+//! it holds a lock on its directory meanwhile, so that no change undoes another. Two processes that start at
+//! once make one first key: the second finds the file of the first.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -49,6 +50,14 @@ pub enum KeysError {
         /// The name.
         name: String,
     },
+    /// There is no key of that name.
+    #[error("keys file {file} holds no key {name}: `headwater key list` tells which it holds")]
+    Missing {
+        /// The file.
+        file: String,
+        /// The name.
+        name: String,
+    },
     /// No key could be drawn.
     #[error("the operating system gave no random bytes for a key: {source}")]
     Chance {
@@ -76,6 +85,7 @@ pub fn open(file: &Path, env: &EnvRef) -> Result<Opened, KeysError> {
         Err(KeysError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
+    let _locked = lock(file)?;
     let (key, stored) = new_key(FIRST, Databases::All, true)?;
     let keyring = Keyring { keys: vec![stored] };
     match write(file, &keyring, Replacing::Nothing, env) {
@@ -87,7 +97,7 @@ pub fn open(file: &Path, env: &EnvRef) -> Result<Opened, KeysError> {
     }
 }
 
-/// Makes a key and adds it to the file. A server reads the file when it starts.
+/// Makes a key and adds it to the file. A server that runs knows it a moment later.
 ///
 /// # Errors
 /// [`KeysError`]; among others when a key of that name is there.
@@ -98,6 +108,7 @@ pub fn add(
     write_too: bool,
     env: &EnvRef,
 ) -> Result<ApiKey, KeysError> {
+    let _locked = lock(file)?;
     let mut keyring = match list(file) {
         Err(KeysError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Keyring::default(),
         read => read?,
@@ -109,6 +120,21 @@ pub fn add(
     keyring.keys.push(stored);
     write(file, &keyring, Replacing::WhatIsThere, env)?;
     Ok(key)
+}
+
+/// Takes a key from the file. A server that runs refuses it a moment later.
+///
+/// # Errors
+/// [`KeysError`]; among others when there is no key of that name.
+pub fn remove(file: &Path, name: &str, env: &EnvRef) -> Result<(), KeysError> {
+    let _locked = lock(file)?;
+    let mut keyring = list(file)?;
+    let before = keyring.keys.len();
+    keyring.keys.retain(|key| key.name != name);
+    if keyring.keys.len() == before {
+        return Err(KeysError::Missing { file: shown(file), name: name.to_owned() });
+    }
+    write(file, &keyring, Replacing::WhatIsThere, env)
 }
 
 /// The keys in the file.
@@ -150,9 +176,6 @@ fn write(file: &Path, keyring: &Keyring, replacing: Replacing, env: &EnvRef) -> 
         .map_err(|error| KeysError::Content { file: shown(file), reason: error.to_string() })?;
     let staged = staging(file, env);
     let put = || -> io::Result<()> {
-        let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let directory = directory.unwrap_or(Path::new("."));
-        fs::create_dir_all(directory)?;
         let mut new = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(&staged)?;
         new.write_all(HEAD.as_bytes())?;
         new.write_all(text.as_bytes())?;
@@ -162,7 +185,7 @@ fn write(file: &Path, keyring: &Keyring, replacing: Replacing, env: &EnvRef) -> 
             Replacing::Nothing => fs::hard_link(&staged, file)?,
             Replacing::WhatIsThere => fs::rename(&staged, file)?,
         }
-        File::open(directory)?.sync_all()
+        File::open(directory(file))?.sync_all()
     };
     let end = put();
     if replacing == Replacing::Nothing || end.is_err() {
@@ -174,6 +197,21 @@ fn write(file: &Path, keyring: &Keyring, replacing: Replacing, env: &EnvRef) -> 
 
 /// What a file of keys says about itself.
 const HEAD: &str = "# Keys of a Headwater server, as SHA-256. `headwater key add` makes another one.\n\n";
+
+/// Waits until nobody else changes the file, and keeps others from it until it is dropped.
+fn lock(file: &Path) -> Result<File, KeysError> {
+    let locked = || {
+        fs::create_dir_all(directory(file))?;
+        let directory = File::open(directory(file))?;
+        directory.lock()?;
+        Ok(directory)
+    };
+    locked().map_err(|source| KeysError::Io { file: shown(file), source })
+}
+
+fn directory(file: &Path) -> &Path {
+    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
 
 fn staging(file: &Path, env: &EnvRef) -> PathBuf {
     let mut name = file.file_name().unwrap_or_default().to_owned();

@@ -27,6 +27,10 @@ pub async fn read<T: DeserializeOwned>(body: Body) -> Result<T, ApiError> {
         Err(_) => return Err(ApiError::invalid("request body: it could not be read to its end")),
     };
     let text: &[u8] = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}" } else { &bytes };
+    // A list would do for an object otherwise, its values taken for fields in their order.
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        return Err(ApiError::invalid("request body: a JSON object is needed"));
+    }
     let mut json = serde_json::Deserializer::from_slice(text);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let place = error.path().to_string();
@@ -71,6 +75,8 @@ mod tests {
         assert!(refused::<Query>(r#"{"vector": ["a"]}"#).await.contains("field vector"));
         assert!(refused::<Delete>("{}").await.contains("predicate"));
         assert!(refused::<Delete>(r#"{"predicate": "a"} x"#).await.contains("trailing"));
-        assert!(refused::<Delete>("[1]").await.contains("request body"));
+        for no_object in ["[1]", "[]", r#"["id > 0"]"#, "null", "3", "\u{feff}{}"] {
+            assert!(refused::<Delete>(no_object).await.contains("a JSON object"), "{no_object}");
+        }
     }
 }

@@ -4,11 +4,11 @@
 //! panics: the decoders of Arrow do on some garbage, and that is caught. Does not own: framing (`frames`),
 //! what becomes of the rows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::fb_to_schema;
 use arrow_ipc::reader::{read_dictionary, read_record_batch};
@@ -24,6 +24,9 @@ use parking_lot::Mutex;
 use super::frames::{Frame, Frames};
 use crate::error::ApiError;
 
+/// Bytes of all dictionaries of a stream.
+const MAX_DICTIONARY_BYTES: usize = 256 << 20;
+
 /// An Arrow IPC stream being read.
 #[derive(Debug)]
 pub struct Upload {
@@ -32,7 +35,14 @@ pub struct Upload {
     /// What they are to have.
     schema: SchemaRef,
     frames: Frames,
-    dictionaries: HashMap<i64, ArrayRef>,
+    dictionaries: Dictionaries,
+}
+
+/// The dictionaries that batches refer to, by their ids.
+#[derive(Debug, Default)]
+struct Dictionaries {
+    values: HashMap<i64, ArrayRef>,
+    bytes: BTreeMap<i64, usize>,
 }
 
 /// Why a stream of rows failed, for whoever only gets the error of the one who read it.
@@ -68,7 +78,7 @@ impl Upload {
             Ok(Arc::new(fb_to_schema(schema)))
         });
         let schema = schema.map_err(|reason| frames.bad(&reason))?;
-        Ok(Self { sent: Arc::clone(&schema), schema, frames, dictionaries: HashMap::new() })
+        Ok(Self { sent: Arc::clone(&schema), schema, frames, dictionaries: Dictionaries::default() })
     }
 
     /// The columns.
@@ -129,15 +139,26 @@ impl Upload {
     }
 }
 
+impl Dictionaries {
+    /// All of them stay in memory for as long as the upload goes on.
+    fn weigh(&mut self, id: i64) -> Result<(), ArrowError> {
+        let bytes = self.values.get(&id).map_or(0, |values| values.get_array_memory_size());
+        self.bytes.insert(id, bytes);
+        let all = self.bytes.values().fold(0, |all: usize, bytes| all.saturating_add(*bytes));
+        match all <= MAX_DICTIONARY_BYTES {
+            true => Ok(()),
+            false => Err(ArrowError::IpcError(format!(
+                "its dictionaries have more than {MAX_DICTIONARY_BYTES} bytes: send plain columns"
+            ))),
+        }
+    }
+}
+
 fn message(frame: &Frame) -> Result<Message<'_>, ArrowError> {
     root_as_message(&frame.header).map_err(|error| ArrowError::IpcError(error.to_string()))
 }
 
-fn decode(
-    frame: &Frame,
-    schema: &SchemaRef,
-    dictionaries: &mut HashMap<i64, ArrayRef>,
-) -> Result<Decoded, ArrowError> {
+fn decode(frame: &Frame, schema: &SchemaRef, dictionaries: &mut Dictionaries) -> Result<Decoded, ArrowError> {
     let message = message(frame)?;
     let body = Buffer::from(frame.body.clone());
     let nothing = || ArrowError::IpcError("it describes nothing".to_owned());
@@ -145,12 +166,14 @@ fn decode(
         MessageHeader::RecordBatch => {
             let batch = message.header_as_record_batch().ok_or_else(nothing)?;
             let schema = Arc::clone(schema);
-            let batch = read_record_batch(&body, batch, schema, dictionaries, None, &message.version())?;
+            let (known, version) = (&dictionaries.values, message.version());
+            let batch = read_record_batch(&body, batch, schema, known, None, &version)?;
             Ok(Decoded::Batch(batch))
         }
         MessageHeader::DictionaryBatch => {
             let batch = message.header_as_dictionary_batch().ok_or_else(nothing)?;
-            read_dictionary(&body, batch, schema, dictionaries, &message.version())?;
+            read_dictionary(&body, batch, schema, &mut dictionaries.values, &message.version())?;
+            dictionaries.weigh(batch.id())?;
             Ok(Decoded::Other)
         }
         MessageHeader::Schema => Err(ArrowError::IpcError("a second schema".to_owned())),

@@ -123,6 +123,8 @@ pub const HTTP_IN_FLIGHT: Declared = Declared::new(
 pub const HTTP_BODIES: Declared =
     Declared::new("http_bodies", Gauge, &[], "Memory that request bodies are counted with").in_unit(Bytes);
 pub const HTTP_CONNECTIONS: Declared = Declared::new("http_connections", Gauge, &[], "Open connections");
+pub const OPEN_TABLES: Declared =
+    Declared::new("open_tables", Gauge, &[], "Tables that are open, with a write tier and without");
 pub const ACK_DURATION: Declared = Declared::new(
     "ack_duration",
     Histogram,
@@ -210,6 +212,7 @@ pub const ALL: &[Declared] = &[
     HTTP_IN_FLIGHT,
     HTTP_BODIES,
     HTTP_CONNECTIONS,
+    OPEN_TABLES,
     ACK_DURATION,
     ROWS,
     PAYLOAD,

@@ -10,10 +10,11 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
+use crate::app::App;
 use crate::limits::Limiter;
 use crate::metrics::declared::{self, Declared};
 use crate::metrics::http::Http;
-use crate::metrics::tables::{TableMetrics, Tables};
+use crate::metrics::tables::TableMetrics;
 
 /// The format of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -27,8 +28,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Nothing counted yet. What `limiter` and `tables` tell is asked for at each scrape.
-    pub fn new(limiter: Arc<Limiter>, tables: Tables) -> Arc<Self> {
+    /// Nothing counted yet. What `limiter` and `app` tell is asked for at each scrape.
+    pub fn new(limiter: Arc<Limiter>, app: Arc<dyn App>) -> Arc<Self> {
         let http = Http::default();
         let mut registry = Registry::with_prefix(declared::PREFIX);
         register(&mut registry, &declared::HTTP_REQUESTS, http.requests.clone());
@@ -36,7 +37,7 @@ impl Metrics {
         register(&mut registry, &declared::HTTP_ERRORS, http.errors.clone());
         register(&mut registry, &declared::HTTP_CONNECTIONS, http.connections.clone());
         registry.register_collector(Box::new(Usage(limiter)));
-        registry.register_collector(Box::new(TableMetrics(tables)));
+        registry.register_collector(Box::new(TableMetrics(app)));
         Arc::new(Self { http, registry })
     }
 

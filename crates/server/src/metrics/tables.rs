@@ -13,16 +13,13 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use serde::Serialize;
 
-use crate::app::OpenTable;
+use crate::app::{App, OpenTable};
 use crate::metrics::declared as d;
 use crate::metrics::declared::{Declared, Kind};
 use crate::metrics::registry::unit_of;
 
-/// Asks for the tables that are open.
-pub type Tables = Arc<dyn Fn() -> Vec<OpenTable> + Send + Sync>;
-
 /// The metrics of tables.
-pub(super) struct TableMetrics(pub Tables);
+pub(super) struct TableMetrics(pub Arc<dyn App>);
 
 impl fmt::Debug for TableMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,7 +88,14 @@ const ROWS: &[Row] = &[
 
 impl Collector for TableMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let tables = (self.0)();
+        let open = encoder.encode_descriptor(
+            d::OPEN_TABLES.name,
+            &format!("{}.", d::OPEN_TABLES.help),
+            None,
+            MetricType::Gauge,
+        );
+        open?.encode_gauge(&(self.0.open_tables() as u64))?;
+        let tables = self.0.tables();
         if tables.is_empty() {
             return Ok(());
         }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRequestParts, RawPathParams};
+use http::HeaderValue;
+use http::header::CONTENT_ENCODING;
 use http::request::Parts;
 use url::form_urlencoded;
 
@@ -16,6 +18,10 @@ use crate::names::{DatabaseId, TableId};
 use crate::service::Service;
 use crate::tables::OpenTable;
 
+/// How long a client waits at most.
+const TIMEOUT: &str = "x-request-timeout-ms";
+/// Nothing waits longer: a day.
+const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Longest id of a request that is looked at.
 const MAX_REQUEST_ID: usize = 64;
 
@@ -58,7 +64,7 @@ impl Call {
         let path = path(parts, service).await?;
         let part = |name: &str| path.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
         let id = database.table(&part("id").unwrap_or_default())?;
-        let timeout = header(parts, "x-request-timeout-ms").and_then(|ms| ms.parse().ok());
+        let timeout = timeout(parts)?;
         Ok(Self {
             id,
             params: Params::of(parts),
@@ -66,7 +72,7 @@ impl Call {
             request_id: header(parts, "x-request-id")
                 .filter(|id| id.len() <= MAX_REQUEST_ID)
                 .map(str::to_owned),
-            timeout: timeout.map(Duration::from_millis),
+            timeout,
             service: Arc::clone(service),
         })
     }
@@ -107,6 +113,7 @@ impl FromRequestParts<Arc<Service>> for Listing {
 
     async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, ApiError> {
         let mut database = database(parts)?;
+        timeout(parts)?;
         let path = path(parts, service).await?;
         if let Some((_, namespace)) = path.iter().find(|(key, _)| key == "namespace") {
             database = database.namespace(namespace)?;
@@ -121,7 +128,27 @@ fn database(parts: &Parts) -> Result<DatabaseId, ApiError> {
         Some(Ok(value)) => Ok(Some(value)),
         Some(Err(_)) => Err(ApiError::invalid(format!("header {name}: it has other characters than ASCII"))),
     };
+    unpacked(parts)?;
     DatabaseId::parse(text("x-lancedb-database")?, text("x-lancedb-database-prefix")?)
+}
+
+/// Refuses a body that would have to be unpacked first: what is in it would be taken for something else.
+fn unpacked(parts: &Parts) -> Result<(), ApiError> {
+    match parts.headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes) {
+        None | Some(b"" | b"identity") => Ok(()),
+        Some(_) => Err(ApiError::invalid(
+            "header content-encoding: bodies are not unpacked here, send them as they are; batches of an \
+             Arrow stream may be packed with LZ4 or Zstandard",
+        )),
+    }
+}
+
+fn timeout(parts: &Parts) -> Result<Option<Duration>, ApiError> {
+    let Some(value) = parts.headers.get(TIMEOUT) else { return Ok(None) };
+    match value.to_str().ok().and_then(|ms| ms.parse().ok()) {
+        Some(ms) => Ok(Some(Duration::from_millis(ms).min(MAX_TIMEOUT))),
+        None => Err(ApiError::invalid(format!("header {TIMEOUT}: a number of milliseconds is needed"))),
+    }
 }
 
 fn header<'a>(parts: &'a Parts, name: &str) -> Option<&'a str> {

@@ -43,7 +43,7 @@ pub async fn add(Writing(call): Writing, headers: HeaderMap, body: Body) -> Resu
     let body: AddColumns = bodies::read(body).await?;
     no_branch(body.branch.as_deref())?;
     let mark = Mark::of(call.request_id.as_deref(), "add_columns", &body);
-    change(&call, mark, columns::add(body)).await
+    change(&call, mark, columns::add(body)?).await
 }
 
 /// Changes names, types or nullability of columns.

@@ -5,6 +5,7 @@
 use crate::json::Json;
 use axum::body::Body;
 use axum::response::Response;
+use futures::StreamExt;
 
 use crate::bodies;
 use crate::bodies::query::{Count, Explain, Query, Tier};
@@ -12,7 +13,7 @@ use crate::error::{Again, ApiError};
 use crate::ipc::reply;
 use crate::routes::call::{Call, Reading, no_branch};
 use crate::tables::open::at_version;
-use crate::tables::plain::scan;
+use crate::tables::plain::{caught, scan};
 use crate::tables::{Kind, OpenTable, spec};
 
 /// The rows a query asks for, as an Arrow IPC file.
@@ -26,10 +27,17 @@ pub async fn query(Reading(call): Reading, body: Body) -> Result<Response, ApiEr
         Kind::Tiered(tier) => spec::read::rows(table.name(), &tier, query).await?,
         Kind::Plain(base) => {
             let dataset = at_version(table.name(), base, query.version).await?;
-            scan::rows(table.name(), &scan::scanner(table.name(), &dataset, &query)?).await?
+            let name = table.name();
+            let rows = async { scan::rows(name, &scan::scanner(name, &dataset, &query)?).await };
+            caught::read(name, rows).await?
         }
     };
-    reply::rows(schema, rows).await
+    // A table whose rows are still being sent is in use.
+    let rows = rows.map(move |row| {
+        let _in_use = &table;
+        row
+    });
+    reply::rows(schema, rows.boxed()).await
 }
 
 /// How many rows there are, or a condition keeps.
@@ -46,7 +54,8 @@ pub async fn count(Reading(call): Reading, body: Body) -> Result<Json<u64>, ApiE
         }
         Kind::Plain(base) => {
             let dataset = at_version(table.name(), base, asked.version).await?;
-            Ok(Json(scan::count(table.name(), &dataset, asked.predicate).await?))
+            let counted = scan::count(table.name(), &dataset, asked.predicate);
+            Ok(Json(caught::read(table.name(), counted).await?))
         }
     }
 }
@@ -62,8 +71,12 @@ pub async fn explain(Reading(call): Reading, body: Body) -> Result<Json<String>,
         Kind::Tiered(tier) => Ok(Json(spec::read::explain(table.name(), &tier, query, verbose).await?)),
         Kind::Plain(base) => {
             let dataset = at_version(table.name(), base, query.version).await?;
-            let plan = scan::scanner(table.name(), &dataset, &query)?.explain_plan(verbose).await;
-            Ok(Json(plan.map_err(|error| ApiError::lance(table.name(), error, Again::Harmless))?))
+            let failed = |error| ApiError::lance(table.name(), error, Again::Harmless);
+            let plan = async {
+                let scanner = scan::scanner(table.name(), &dataset, &query)?;
+                scanner.explain_plan(verbose).await.map_err(failed)
+            };
+            Ok(Json(caught::read(table.name(), plan).await?))
         }
     }
 }
@@ -79,8 +92,10 @@ pub async fn analyze(Reading(call): Reading, body: Body) -> Result<Json<String>,
         Kind::Tiered(tier) => Ok(Json(spec::read::analyze(table.name(), &tier, query).await?)),
         Kind::Plain(base) => {
             let dataset = at_version(table.name(), base, query.version).await?;
-            let plan = scan::scanner(table.name(), &dataset, &query)?.analyze_plan().await;
-            Ok(Json(plan.map_err(|error| ApiError::lance(table.name(), error, Again::Harmless))?))
+            let failed = |error| ApiError::lance(table.name(), error, Again::Harmless);
+            let plan =
+                async { scan::scanner(table.name(), &dataset, &query)?.analyze_plan().await.map_err(failed) };
+            Ok(Json(caught::read(table.name(), plan).await?))
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::bodies;
 use crate::bodies::changes::{Delete, Update};
 use crate::bodies::query::Tier;
-use crate::error::ApiError;
+use crate::error::{Again, ApiError};
 use crate::ipc::upload::Upload;
 use crate::routes::call::{Call, Params, Writing, no_branch};
 use crate::tables::plain::change;
@@ -77,10 +77,18 @@ pub async fn merge(Writing(call): Writing, body: Body) -> Result<Json<Value>, Ap
             })))
         }
         (Kind::Plain(_), Tier::Fresh) => Err(ApiError::no_tier(table.name())),
-        _ => {
+        (kind, _) => {
             let upload = Upload::open(body).await?;
             let open = Arc::clone(&table);
-            let merged = async move { write::merge(&open, upload, &merge).await };
+            let merged = async move {
+                let merged = write::merge(&open, upload, &merge).await?;
+                if let Kind::Tiered(fresh) = kind {
+                    // Whoever reads next, of all tiers, finds in the base what was merged into it.
+                    let seen = fresh.refresh().await;
+                    seen.map_err(|error| ApiError::tier(open.name(), &error, Again::Harmless))?;
+                }
+                Ok(merged)
+            };
             Ok(Json(table.to_the_end(merged).await?))
         }
     }
@@ -139,8 +147,12 @@ pub async fn update(Writing(call): Writing, body: Body) -> Result<Json<Value>, A
     }
     let (table, mark) = changed(&call, "update", &body).await?;
     let reply = match table.kind().await? {
-        Kind::Plain(_) => table.once(mark, change::update(body), change::recount_update).await?,
-        Kind::Tiered(tier) => spec::change::update(table.name(), &tier, body, mark).await?,
+        Kind::Plain(_) => table.once(mark, change::update(body)?, change::recount_update).await?,
+        Kind::Tiered(tier) => {
+            let open = Arc::clone(&table);
+            let updated = async move { spec::change::update(open.name(), &tier, body, mark).await };
+            table.to_the_end(updated).await?
+        }
     };
     Ok(Json(reply))
 }
@@ -154,8 +166,12 @@ pub async fn delete(Writing(call): Writing, body: Body) -> Result<Json<Value>, A
     no_branch(body.branch.as_deref())?;
     let (table, mark) = changed(&call, "delete", &body).await?;
     let reply = match table.kind().await? {
-        Kind::Plain(_) => table.once(mark, change::delete(body), change::recount_delete).await?,
-        Kind::Tiered(tier) => spec::change::delete(table.name(), &tier, body, mark).await?,
+        Kind::Plain(_) => table.once(mark, change::delete(body)?, change::recount_delete).await?,
+        Kind::Tiered(tier) => {
+            let open = Arc::clone(&table);
+            let deleted = async move { spec::change::delete(open.name(), &tier, body, mark).await };
+            table.to_the_end(deleted).await?
+        }
     };
     Ok(Json(reply))
 }

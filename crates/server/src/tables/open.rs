@@ -6,6 +6,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::channel::oneshot;
@@ -28,6 +29,7 @@ pub struct OpenTable {
     env: EnvRef,
     newest: Mutex<Dataset>,
     tier: RwLock<Option<Arc<Table>>>,
+    used: Mutex<Duration>,
     pub(super) replays: Arc<tokio::sync::Mutex<Replays>>,
 }
 
@@ -53,7 +55,7 @@ impl OpenTable {
     ) -> Result<Self, ApiError> {
         let opened = options.connection.open_dataset(&uri, &options.table, None).await;
         let dataset = opened.map_err(|error| of_opening(id.name(), &uri, &error))?;
-        let (options, env) = (options.clone(), Arc::clone(env));
+        let (options, env, now) = (options.clone(), Arc::clone(env), env.now());
         Ok(Self {
             id: id.clone(),
             uri,
@@ -61,6 +63,7 @@ impl OpenTable {
             env,
             newest: Mutex::new(dataset),
             tier: RwLock::default(),
+            used: Mutex::new(now),
             replays: Arc::default(),
         })
     }
@@ -88,6 +91,16 @@ impl OpenTable {
     /// Clock and tasks.
     pub fn env(&self) -> &EnvRef {
         &self.env
+    }
+
+    /// Remembers that it is used now.
+    pub(crate) fn touch(&self) {
+        *self.used.lock() = self.env.now();
+    }
+
+    /// When it was used last.
+    pub(crate) fn used(&self) -> Duration {
+        *self.used.lock()
     }
 
     /// What it is now.

@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 use crate::error::{Again, ApiError};
 use crate::tables::OpenTable;
+use crate::tables::plain::caught;
 
 /// How old a commit may be whose request still comes again.
 const WINDOW: Duration = Duration::from_mins(10);
@@ -157,7 +158,9 @@ impl OpenTable {
                 return Ok(reply);
             }
         }
-        let (changed, reply) = change(dataset).await.map_err(failed)?;
+        let before = dataset.version_id();
+        let (changed, reply) =
+            caught::change(self, before, async move { change(dataset).await.map_err(failed) }).await?;
         self.adopt(&changed);
         if let Some(mark) = mark {
             replays.tell(mark, reply.clone());

@@ -5,7 +5,9 @@
 mod bad_input;
 mod changes;
 mod clients;
+mod fixtures;
 mod flushing;
+mod fuzz;
 mod names;
 mod ops;
 #[path = "../../../store/tests/all/python.rs"]

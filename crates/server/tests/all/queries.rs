@@ -97,8 +97,8 @@ async fn the_nearest_are_found() {
     for (wrong, named) in [
         (json!({ "vector": [1.0] }), "dim"),
         (json!({ "vector": [[1.0, 2.0], [1.0]] }), "vector 1"),
-        (json!({ "vector_column": "id" }), "id"),
-        (json!({ "vector_column": "nope" }), "nope"),
+        (json!({ "vector_column": "id" }), "vector_column: table \"t\" has no vectors in column \"id\""),
+        (json!({ "vector_column": "nope" }), "vector_column: table \"t\" has no column \"nope\""),
         (json!({ "distance_type": "manhattan" }), "distance_type"),
         (json!({ "k": 0 }), "field k"),
     ] {

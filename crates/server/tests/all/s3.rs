@@ -3,10 +3,12 @@
 use headwater::{OpenOptions, TableOptions};
 use serde_json::{Value, json};
 
+use crate::clients;
+use crate::python::python;
 use crate::s3_server::{BUCKET, KEY, REGION, S3Server};
 use crate::support::{Server, ids, pair, rows, upload, vectors};
 
-async fn serve(s3: &S3Server) -> Server {
+async fn serve(s3: &S3Server, data: &str) -> Server {
     let endpoint = s3.endpoint();
     let credentials = [("access_key_id", KEY), ("secret_access_key", KEY)];
     let place = [("endpoint", endpoint.as_str()), ("allow_http", "true"), ("region", REGION)];
@@ -14,7 +16,7 @@ async fn serve(s3: &S3Server) -> Server {
     let storage_options = storage_options.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let table = TableOptions { storage_options, ..TableOptions::default() };
     let options = OpenOptions { table, ..OpenOptions::default() };
-    Server::start_at(&format!("s3://{BUCKET}/data"), options).await
+    Server::start_at(&format!("s3://{BUCKET}/{data}"), options, |_| {}).await
 }
 
 async fn names(server: &Server) -> Value {
@@ -24,7 +26,7 @@ async fn names(server: &Server) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_on_s3_are_made_written_read_and_dropped_and_outlive_the_server() {
     let s3 = S3Server::start();
-    let server = serve(&s3).await;
+    let server = serve(&s3, "data").await;
     assert_eq!(names(&server).await, json!([]));
     server.send("/v1/table/t/create/?mode=create", &[], upload(&[rows(&[1, 2, 3], "a")])).await.ok();
     server.send("/v1/table/t/create/", &[], upload(&[rows(&[1], "a")])).await.refused(400);
@@ -44,7 +46,7 @@ async fn tables_on_s3_are_made_written_read_and_dropped_and_outlive_the_server()
     assert_eq!(server.table().await, expected);
 
     // As after a crash: another server takes over what is in the WAL.
-    let other = serve(&s3).await;
+    let other = serve(&s3, "data").await;
     assert_eq!(other.table().await, expected);
     other.upsert(rows(&[8], "f"), "").await.ok();
     assert_eq!(other.count().await, 7);
@@ -59,7 +61,7 @@ async fn tables_on_s3_are_made_written_read_and_dropped_and_outlive_the_server()
 #[tokio::test(flavor = "multi_thread")]
 async fn vectors_on_s3_are_searched_over_all_tiers() {
     let s3 = S3Server::start();
-    let server = serve(&s3).await;
+    let server = serve(&s3, "data").await;
     server.send("/v1/table/t/create/", &[], upload(&[vectors(0..10)])).await.ok();
     server.post("/v1/table/t/enable_rte/", json!({ "sharding": { "mode": "unsharded" } })).await.ok();
     server.insert(vectors(10..20)).await.ok();
@@ -68,5 +70,14 @@ async fn vectors_on_s3_are_searched_over_all_tiers() {
     for (near, expected) in [(3.1, [3, 4]), (12.9, [13, 12]), (22.1, [22, 23])] {
         let query = json!({ "k": 2, "vector": [near, 0.0], "vector_column": "v", "prefilter": true });
         assert_eq!(ids(&server.post("/v1/table/t/query/", query).await.rows()), expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_work_with_tables_on_s3() {
+    let s3 = S3Server::start();
+    for script in ["python/plain.py", "python/tier.py"] {
+        let server = serve(&s3, script).await;
+        clients::run_on(&server, python().into(), script).await;
     }
 }

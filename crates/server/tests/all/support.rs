@@ -14,7 +14,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use futures::FutureExt;
 use headwater::{EnvRef, OpenOptions, TableOptions, TokioEnv};
 use headwater_server::auth::Auth;
-use headwater_server::config::Config;
+use headwater_server::config::{Config, Limits};
 use headwater_server::{Service, serve};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -47,17 +47,22 @@ impl Server {
 
     /// Of a directory that stays when the server has gone.
     pub async fn start_of(path: &Path) -> Self {
-        let table = TableOptions { fsync: false, ..TableOptions::default() };
-        let options = OpenOptions { table, ..OpenOptions::default() };
-        Self::start_at(path.to_str().unwrap(), options).await
+        Self::start_at(path.to_str().unwrap(), local(), |_| {}).await
+    }
+
+    pub async fn with_limits(change: impl FnOnce(&mut Limits)) -> Self {
+        let dir = Arc::new(TempDir::new().unwrap());
+        let path = dir.path().to_str().unwrap().to_owned();
+        Self { dir, ..Self::start_at(&path, local(), change).await }
     }
 
     /// Of what is at `data`.
-    pub async fn start_at(data: &str, options: OpenOptions) -> Self {
+    pub async fn start_at(data: &str, options: OpenOptions, change: impl FnOnce(&mut Limits)) -> Self {
         let dir = Arc::new(TempDir::new().unwrap());
         let env: EnvRef = Arc::new(TokioEnv::new());
         let service = Service::new(data, options, env.clone()).await.unwrap();
-        let config = Config { port: 0, no_auth: true, ..Config::default() };
+        let mut config = Config { port: 0, no_auth: true, ..Config::default() };
+        change(&mut config.limits);
         let app = headwater_server::app::of(service.clone());
         let server = serve::Server::bind(&config, Auth::Open, app, env.clone()).await.unwrap();
         let url = server.url();
@@ -75,6 +80,12 @@ impl Server {
             request = request.header(*name, *value);
         }
         reply(request.body(body.into()).send().await.unwrap()).await
+    }
+
+    /// Sends a request about another database.
+    pub async fn of_database(&self, database: &str, path: &str) -> Reply {
+        let request = self.client.post(format!("{}{path}", self.url)).header("x-lancedb-database", database);
+        reply(request.body("{}").send().await.unwrap()).await
     }
 
     pub async fn get(&self, path: &str) -> Reply {
@@ -121,6 +132,12 @@ impl Server {
         found.sort();
         found
     }
+}
+
+/// A power cut is no part of these tests.
+fn local() -> OpenOptions {
+    let table = TableOptions { fsync: false, ..TableOptions::default() };
+    OpenOptions { table, ..OpenOptions::default() }
 }
 
 async fn reply(response: reqwest::Response) -> Reply {

@@ -102,8 +102,10 @@ async fn what_a_tier_does_not_do_is_refused_with_what_helps() {
         let (_, text) = server.send(&path, &[], upload(&[rows(&[1], "b")])).await.refused(400);
         assert!(text.contains("use_rte(false)") && text.contains("use_lsm(false)"), "{text}");
     }
-    server.send(&format!("{merge}&use_lsm=false"), &[], upload(&[rows(&[2], "b")])).await.ok();
-    assert_eq!(server.count().await, 2);
+    for id in 2..5 {
+        server.send(&format!("{merge}&use_lsm=false"), &[], upload(&[rows(&[id], "b")])).await.ok();
+        assert_eq!(server.count().await, id, "what is merged into the base is read at once");
+    }
     let query = json!({ "k": 10, "vector": [], "with_row_id": true });
     let (_, text) = server.post("/v1/table/t/query/", query).await.refused(400);
     assert!(text.contains("does not support with_row_id"), "{text}");

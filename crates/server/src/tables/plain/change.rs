@@ -13,11 +13,20 @@ use lance::dataset::{DeleteBuilder, UpdateBuilder};
 use serde_json::{Value, json};
 
 use crate::bodies::changes::{Delete, Update};
+use crate::error::ApiError;
+use crate::tables::plain::sql;
 use crate::tables::replays::{Change, Done};
 
 /// Changes the rows a predicate names.
-pub fn update(body: Update) -> Change {
-    Box::new(move |dataset| run_update(dataset, body).boxed())
+///
+/// # Errors
+/// 400 for texts that are no whole conditions or expressions.
+pub fn update(body: Update) -> Result<Change, ApiError> {
+    sql::check_some("field predicate", body.predicate.as_deref())?;
+    for (column, expression) in &body.updates {
+        sql::check(&format!("field updates, column {column:?}"), expression)?;
+    }
+    Ok(Box::new(move |dataset| run_update(dataset, body).boxed()))
 }
 
 async fn run_update(dataset: Dataset, body: Update) -> Done {
@@ -53,15 +62,19 @@ fn updated(version: u64, rows: u64) -> Value {
 }
 
 /// Deletes the rows a predicate names.
-pub fn delete(body: Delete) -> Change {
-    Box::new(move |dataset| {
+///
+/// # Errors
+/// 400 for a text that is no whole condition.
+pub fn delete(body: Delete) -> Result<Change, ApiError> {
+    sql::check("field predicate", &body.predicate)?;
+    Ok(Box::new(move |dataset| {
         async move {
             let done = DeleteBuilder::new(Arc::new(dataset), body.predicate).execute().await?;
             let reply = deleted(done.new_dataset.version_id(), done.num_deleted_rows);
             Ok((done.new_dataset, reply))
         }
         .boxed()
-    })
+    }))
 }
 
 /// What a delete did, from the version it made.

@@ -14,15 +14,22 @@ use serde_json::json;
 
 use crate::bodies::changes::{AddColumns, Alteration, DropColumns, FieldMetadata};
 use crate::error::ApiError;
+use crate::tables::plain::sql;
 use crate::tables::replays::{Change, Done};
 
 /// Adds columns with the values of SQL expressions.
-pub fn add(body: AddColumns) -> Change {
+///
+/// # Errors
+/// 400 for texts that are no whole expressions.
+pub fn add(body: AddColumns) -> Result<Change, ApiError> {
+    for column in &body.new_columns {
+        sql::check(&format!("field new_columns, column {:?}", column.name), &column.expression)?;
+    }
     let columns = body.new_columns.into_iter().map(|column| (column.name, column.expression)).collect();
-    committed(move |dataset| {
+    Ok(committed(move |dataset| {
         async move { dataset.add_columns(NewColumnTransform::SqlExpressions(columns), None, None).await }
             .boxed()
-    })
+    }))
 }
 
 /// Adds columns that are null in every row.
@@ -50,9 +57,8 @@ fn alteration(asked: Alteration) -> Result<ColumnAlteration, ApiError> {
         alteration = alteration.set_nullable(nullable);
     }
     if let Some(data_type) = asked.data_type {
-        let data_type = DataType::try_from(&data_type).map_err(|error| {
-            ApiError::invalid(format!("column {:?}, field data_type: {error}", alteration.path))
-        })?;
+        let field = format!("column {:?}, field data_type", alteration.path);
+        let data_type = DataType::try_from(&data_type).map_err(|error| ApiError::value(&field, error))?;
         alteration = alteration.cast_to(data_type);
     }
     Ok(alteration)

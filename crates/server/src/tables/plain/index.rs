@@ -53,6 +53,7 @@ pub fn create(body: CreateIndex) -> Result<Change, ApiError> {
     if name.starts_with(SYSTEM) {
         return Err(ApiError::invalid(format!("field name: names that begin with {SYSTEM} are Lance's own")));
     }
+    check(&body)?;
     let replace = body.replace.unwrap_or(true);
     let scalar = scalar(&body)?;
     Ok(Box::new(move |mut dataset| {
@@ -83,6 +84,26 @@ pub fn create(body: CreateIndex) -> Result<Change, ApiError> {
     }))
 }
 
+/// Checks numbers that Lance multiplies and makes room for as they come.
+fn check(body: &CreateIndex) -> Result<(), ApiError> {
+    let numbers = [
+        ("num_partitions", body.num_partitions, 1 << 20),
+        ("num_sub_vectors", body.num_sub_vectors, 1 << 16),
+        ("num_bits", body.num_bits.map(usize::from), 16),
+        ("sample_rate", body.sample_rate, 1 << 16),
+        ("max_iterations", body.max_iterations, 10_000),
+        ("m", body.m, 1 << 10),
+        ("ef_construction", body.ef_construction, 1 << 16),
+    ];
+    let wrong = numbers.iter().find(|(_, number, most)| number.is_some_and(|n| n == 0 || n > *most));
+    match wrong {
+        Some((field, _, most)) => {
+            Err(ApiError::invalid(format!("field {field}: it is a number from 1 to {most}")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// None for vector indexes.
 fn scalar(body: &CreateIndex) -> Result<Option<Params>, ApiError> {
     let asked = body.index_type.to_ascii_uppercase();
@@ -98,8 +119,11 @@ fn scalar(body: &CreateIndex) -> Result<Option<Params>, ApiError> {
     if *kind != "FTS" {
         return Ok(Some(Params::Scalar(ScalarIndexParams::for_builtin(builtin.clone()))));
     }
-    let params = serde_json::from_value(Value::Object(body.rest.clone()));
-    let params = params.map_err(|error| ApiError::invalid(format!("request body, text index: {error}")))?;
+    let params = serde_path_to_error::deserialize(Value::Object(body.rest.clone()));
+    let params = params.map_err(|error| {
+        let (field, reason) = (error.path().to_string(), error.into_inner());
+        ApiError::invalid(format!("request body, field {field} of a text index: {reason}"))
+    })?;
     Ok(Some(Params::Text(Box::new(params))))
 }
 

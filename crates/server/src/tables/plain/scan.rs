@@ -3,6 +3,7 @@
 //! Owns: [`scanner`], which turns the body of a query into a scan, [`rows`] and [`count`]. Does not own: what
 //! the scan does, or how rows are sent (`ipc`).
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow_array::types::Float32Type;
@@ -10,7 +11,7 @@ use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array};
 use arrow_schema::{DataType, SchemaRef};
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::SendableRecordBatchStream;
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use lance::Dataset;
 use lance::dataset::scanner::{ColumnOrdering, Scanner};
 use lance_index::scalar::FullTextSearchQuery;
@@ -19,6 +20,10 @@ use lance_index::vector::ApproxMode;
 use crate::bodies::query::{Columns, FullText, OrderBy, Query, Vectors};
 use crate::error::{Again, ApiError};
 use crate::ipc::reply::Rows;
+use crate::tables::plain::{caught, sql};
+
+/// Bytes a scan reads ahead of a client that takes its time, about. Lance would read gigabytes.
+const READ_AHEAD_BYTES: u64 = 64 << 20;
 
 /// A scan that does what `query` asks for.
 ///
@@ -26,7 +31,9 @@ use crate::ipc::reply::Rows;
 /// 400 naming what is wrong with it.
 pub fn scanner(name: &str, dataset: &Arc<Dataset>, query: &Query) -> Result<Scanner, ApiError> {
     let failed = |error| ApiError::lance(name, error, Again::Harmless);
+    check(query)?;
     let mut scanner = dataset.scan();
+    scanner.io_buffer_size(READ_AHEAD_BYTES);
     match &query.columns {
         Some(Columns::Names(names)) => scanner.project(names).map_err(failed)?,
         Some(Columns::Expressions(columns)) => scanner.project_with_transform(columns).map_err(failed)?,
@@ -56,6 +63,26 @@ pub fn scanner(name: &str, dataset: &Arc<Dataset>, query: &Query) -> Result<Scan
         scanner.order_by(Some(order.iter().map(ordering).collect())).map_err(failed)?;
     }
     Ok(scanner)
+}
+
+/// Checks what Lance would take apart, or make room for, without looking.
+fn check(query: &Query) -> Result<(), ApiError> {
+    sql::check_some("field filter", query.filter.as_deref())?;
+    if let Some(Columns::Expressions(columns)) = &query.columns {
+        for (name, expression) in columns {
+            sql::check(&format!("field columns, {name:?}"), expression)?;
+        }
+    }
+    let least = [
+        ("refine_factor", query.refine_factor.map(u64::from)),
+        ("minimum_nprobes", query.minimum_nprobes.map(|least| least as u64)),
+        ("nprobes", query.nprobes.map(|probes| probes as u64)),
+        ("ef", query.ef.map(|candidates| candidates as u64)),
+    ];
+    match least.iter().find(|(_, number)| *number == Some(0)) {
+        Some((field, _)) => Err(ApiError::invalid(format!("field {field}: it is 1 or more"))),
+        None => Ok(()),
+    }
 }
 
 /// A number of rows, where it is one: clients say the largest for "all".
@@ -118,7 +145,7 @@ fn nearest(
     let failed = |error| ApiError::lance(name, error, Again::Harmless);
     let length = vectors.first().map(|vector| vector.len()).unwrap_or_default();
     let column = match &query.vector_column {
-        Some(column) => column.clone(),
+        Some(column) => vector_column(name, dataset, column)?,
         None => only_vector_column(name, dataset, length)?,
     };
     // Lance makes room for k rows, and there are no more than this.
@@ -163,11 +190,12 @@ fn nearest(
     if let Some(most) = query.maximum_nprobes.or(query.nprobes).filter(|most| *most > 0) {
         scanner.maximum_nprobes(most);
     }
+    // Nor are there more candidates than rows, whatever Lance would make room for.
     if let Some(ef) = query.ef {
-        scanner.ef(ef);
+        scanner.ef(ef.min(all));
     }
     if let Some(factor) = query.refine_factor {
-        scanner.refine(factor);
+        scanner.refine(factor.min(u32::try_from(all).unwrap_or(u32::MAX)));
     }
     if let Some(mode) = &query.approx_mode {
         scanner.approx_mode(approx_mode(mode)?);
@@ -195,6 +223,16 @@ fn keys(vectors: &[&[f32]], length: usize) -> Result<ArrayRef, ApiError> {
         i32::try_from(length).map_err(|_| ApiError::invalid("field vector: the vectors are too long"))?;
     let rows = vectors.iter().map(|vector| Some(vector.iter().copied().map(Some)));
     Ok(Arc::new(FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(rows, length)))
+}
+
+/// The column to search that is named. Whether its vectors can be searched is for Lance to say.
+fn vector_column(name: &str, dataset: &Dataset, column: &str) -> Result<String, ApiError> {
+    let wrong = |what: String| Err(ApiError::invalid(format!("field vector_column: table {name:?} {what}")));
+    match dataset.schema().field(column).map(|field| field.data_type()) {
+        Some(DataType::FixedSizeList(..) | DataType::List(_)) => Ok(column.to_owned()),
+        Some(other) => wrong(format!("has no vectors in column {column:?}, which holds {other}")),
+        None => wrong(format!("has no column {column:?}")),
+    }
 }
 
 /// The column to search when none is named.
@@ -248,7 +286,10 @@ pub async fn rows(name: &str, scanner: &Scanner) -> Result<(SchemaRef, Rows), Ap
     let stream = stream.map_err(|error| ApiError::lance(name, error, Again::Harmless))?;
     let stream = SendableRecordBatchStream::from(stream);
     let (schema, name) = (stream.schema(), name.to_owned());
-    let rows = stream.map_err(move |error| of_step(&name, error));
+    let rows = AssertUnwindSafe(stream).catch_unwind().map(move |rows| match rows {
+        Ok(rows) => rows.map_err(|error| of_step(&name, error)),
+        Err(_panic) => Err(caught::cannot(&name)),
+    });
     Ok((schema, rows.boxed()))
 }
 
@@ -262,6 +303,7 @@ fn of_step(name: &str, error: DataFusionError) -> ApiError {
 /// # Errors
 /// 400 for a condition that is none; otherwise what storage says.
 pub async fn count(name: &str, dataset: &Dataset, filter: Option<String>) -> Result<u64, ApiError> {
+    sql::check_some("field predicate", filter.as_deref())?;
     let rows = dataset.count_rows(filter).await;
     rows.map(|rows| rows as u64).map_err(|error| ApiError::lance(name, error, Again::Harmless))
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_schema::{FieldRef, Schema};
+use futures::TryFutureExt;
 use headwater_format::schema::{KEY_LEGACY, KEY_POSITION};
 use lance::Dataset;
 use lance::dataset::{
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 use crate::error::{Again, ApiError, Code};
 use crate::ipc::upload::{Failure, Upload};
 use crate::tables::OpenTable;
+use crate::tables::plain::{caught, sql};
 
 /// How a merge is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,11 +63,13 @@ pub async fn create(
     upload.declare(with_key_not_null(upload.schema()));
     let (rows, failure) = upload.into_stream();
     // Made twice, it is there or overwritten by the same.
-    let made = Box::pin(InsertBuilder::new(uri).with_params(&params).execute_stream(rows)).await;
-    made.map_err(|error| match error {
+    let builder = InsertBuilder::new(uri).with_params(&params);
+    let made = Box::pin(builder.execute_stream(rows));
+    let made = made.map_err(|error| match error {
         lance::Error::DatasetAlreadyExists { .. } => exists(name),
         error => failed(name, error, &failure, Again::Harmless),
-    })
+    });
+    caught::read(name, made).await
 }
 
 /// What a client is told that makes a table that is there. It looks for the words.
@@ -92,12 +96,15 @@ fn with_key_not_null(schema: &Schema) -> Schema {
 pub async fn insert(table: &OpenTable, mut upload: Upload, overwrite: bool) -> Result<Value, ApiError> {
     upload.declare(with_key_not_null(upload.schema()));
     let base = table.base().await?;
+    let before = base.version_id();
     let mode = if overwrite { WriteMode::Overwrite } else { WriteMode::Append };
     let params = WriteParams { mode, ..WriteParams::default() };
     let again = if overwrite { Again::Harmless } else { Again::Doubles };
     let (rows, failure) = upload.into_stream();
-    let made = Box::pin(InsertBuilder::new(base).with_params(&params).execute_stream(rows)).await;
-    let made = made.map_err(|error| failed(table.name(), error, &failure, again))?;
+    let builder = InsertBuilder::new(base).with_params(&params);
+    let made = Box::pin(builder.execute_stream(rows));
+    let made = made.map_err(|error| failed(table.name(), error, &failure, again));
+    let made = caught::change(table, before, made).await?;
     table.adopt(&made);
     Ok(json!({ "version": made.version_id() }))
 }
@@ -107,15 +114,20 @@ pub async fn insert(table: &OpenTable, mut upload: Upload, overwrite: bool) -> R
 /// # Errors
 /// 400 for a merge that cannot be; otherwise what storage says.
 pub async fn merge(table: &OpenTable, mut upload: Upload, merge: &Merge) -> Result<Value, ApiError> {
+    sql::check_some("parameter when_matched_update_all_filt", merge.update_filter.as_deref())?;
+    sql::check_some("parameter when_not_matched_by_source_delete_filt", merge.delete_filter.as_deref())?;
     upload.declare(with_key_not_null(upload.schema()));
     let base = table.base().await?;
-    let job = build(&base, merge).map_err(|error| ApiError::lance(table.name(), error, Again::Harmless))?;
-    let (rows, failure) = upload.into_stream();
-    let (made, stats) = Box::pin(job.execute(rows))
-        .await
+    let merged = async {
+        let job =
+            build(&base, merge).map_err(|error| ApiError::lance(table.name(), error, Again::Harmless))?;
+        let (rows, failure) = upload.into_stream();
         // Made twice, it finds what it did: rows match by key. (Keys that are null match nothing, not even
         // themselves.)
-        .map_err(|error| failed(table.name(), error, &failure, Again::Harmless))?;
+        let failed = |error| failed(table.name(), error, &failure, Again::Harmless);
+        Box::pin(job.execute(rows)).await.map_err(failed)
+    };
+    let (made, stats) = caught::change(table, base.version_id(), merged).await?;
     table.adopt(&made);
     Ok(json!({
         "version": made.version_id(),

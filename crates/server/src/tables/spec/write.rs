@@ -1,12 +1,14 @@
 //! Rows that go through the WAL.
 //!
-//! Owns: [`upsert`], [`append`]. Rows go to their shards batch by batch as they come; a few batches are on
-//! their way at once. Does not own: routing, durability (`headwater`).
+//! Owns: [`upsert`], [`append`]. The beginning of a request is read before anything of it is written; then
+//! rows go to their shards batch by batch as they come, a few batches on their way at once. Does not own:
+//! routing, durability (`headwater`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_schema::{FieldRef, Schema};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use headwater::Table;
@@ -14,6 +16,9 @@ use headwater::Table;
 use crate::error::{Again, ApiError};
 use crate::ipc::upload::Upload;
 
+/// Bytes of a request that are read and checked before any of its rows is written: what is no longer is
+/// written as a whole or, when it was cut or holds what the table does not take, not at all.
+const READ_AHEAD_BYTES: usize = 16 << 20;
 /// Batches of one request on their way to durability at once.
 const BATCHES_IN_FLIGHT: usize = 8;
 
@@ -27,7 +32,7 @@ type Acknowledged = BoxFuture<'static, Result<usize, ApiError>>;
 pub async fn upsert(name: &str, table: &Arc<Table>, upload: Upload) -> Result<u64, ApiError> {
     // Doing it twice is doing it once.
     let again = Again::Harmless;
-    send(name, again, upload, |batch| {
+    send(name, again, Ahead::of(table, upload).await?, |batch| {
         let (table, name) = (Arc::clone(table), name.to_owned());
         async move {
             // Rows with every column are handed over now, in order; parts of rows wait for what they read.
@@ -54,7 +59,7 @@ pub async fn upsert(name: &str, table: &Arc<Table>, upload: Upload) -> Result<u6
 /// As [`upsert`]; 422 where it is not known what of an append was written.
 pub async fn append(name: &str, table: &Arc<Table>, upload: Upload) -> Result<u64, ApiError> {
     let again = if table.key().is_some() { Again::Harmless } else { Again::Doubles };
-    send(name, again, upload, |batch| {
+    send(name, again, Ahead::of(table, upload).await?, |batch| {
         let (table, name) = (Arc::clone(table), name.to_owned());
         async move {
             let ticket =
@@ -73,11 +78,50 @@ fn whole(table: &Table, batch: &RecordBatch) -> bool {
     table.schema().fields().iter().all(|field| batch.column_by_name(field.name()).is_some())
 }
 
+/// Batches of a request, the first of which were read already.
+struct Ahead {
+    read: VecDeque<RecordBatch>,
+    rest: Option<Upload>,
+}
+
+impl Ahead {
+    /// Reads the first batches for `table`.
+    async fn of(table: &Table, mut upload: Upload) -> Result<Self, ApiError> {
+        upload.declare(not_null_where(&table.schema(), upload.schema()));
+        let (mut read, mut bytes) = (VecDeque::new(), 0_usize);
+        while bytes < READ_AHEAD_BYTES {
+            let Some(batch) = upload.next().await? else { return Ok(Self { read, rest: None }) };
+            bytes = bytes.saturating_add(batch.get_array_memory_size());
+            read.push_back(batch);
+        }
+        Ok(Self { read, rest: Some(upload) })
+    }
+
+    async fn next(&mut self) -> Result<Option<RecordBatch>, ApiError> {
+        match (self.read.pop_front(), &mut self.rest) {
+            (Some(batch), _) => Ok(Some(batch)),
+            (None, Some(rest)) => rest.next().await,
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// What was sent, with no nulls where the table takes none.
+fn not_null_where(table: &Schema, sent: &Schema) -> Schema {
+    let takes_none =
+        |field: &FieldRef| table.field_with_name(field.name()).is_ok_and(|field| !field.is_nullable());
+    let fields = sent.fields().iter().map(|field| match takes_none(field) {
+        true => Arc::new(field.as_ref().clone().with_nullable(false)),
+        false => Arc::clone(field),
+    });
+    Schema::new_with_metadata(fields.collect::<Vec<_>>(), sent.metadata().clone())
+}
+
 /// Hands batches over as they come and waits for all of them. Says how many rows were acknowledged.
 async fn send<'a>(
     name: &str,
     again: Again,
-    mut upload: Upload,
+    mut upload: Ahead,
     write: impl Fn(RecordBatch) -> BoxFuture<'a, Result<Acknowledged, ApiError>>,
 ) -> Result<u64, ApiError> {
     let (mut rows, mut in_flight) = (0_u64, VecDeque::new());
@@ -119,10 +163,10 @@ async fn send<'a>(
     }
 }
 
-/// An error of a request part of whose rows are durable.
+/// An error of a request part of whose rows are durable. Where they would be written twice, nobody may ask
+/// again by himself, whatever the error is.
 fn partly(name: &str, mut error: ApiError, rows: u64, again: Again) -> ApiError {
-    let retried = error.status.is_server_error() || error.status == http::StatusCode::TOO_MANY_REQUESTS;
-    if retried && again == Again::Doubles {
+    if again == Again::Doubles {
         error.status = http::StatusCode::UNPROCESSABLE_ENTITY;
     }
     error.text = format!("{}; {rows} rows of the request are durable in table {name:?}", error.text);

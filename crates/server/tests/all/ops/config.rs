@@ -86,6 +86,8 @@ fn what_cannot_be_meant_is_refused() {
         ("[tls]\ncert = 'x'", "tls.key"),
         ("[tls]\nkey = 'x'", "tls.cert"),
         ("[limits]\nreads = 0", "limits.reads"),
+        ("[limits]\nreply_stall_seconds = 0", "limits.reply_stall_seconds"),
+        ("[tables]\nidle_close_seconds = 0", "tables.idle_close_seconds"),
         ("[limits]\nbody_bytes = 1", "limits.body_bytes"),
         ("[shard.freeze]\nmax_row = 1", "freeze.max_rows"),
         ("[shard.freeze]\nmax_rows = 'many'", "freeze.max_rows"),

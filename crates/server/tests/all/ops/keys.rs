@@ -3,12 +3,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use headwater_server::auth::{self, ApiKey, Auth, Databases, Keyring};
+use headwater_server::auth::{self, ApiKey, Auth, Databases, Keyring, Keys};
+use headwater_server::config::LogFormat;
 use tempfile::TempDir;
 
+use super::logs::caught;
 use super::toy::{Running, config, env};
+use super::wait::eventually;
 
 fn file(home: &TempDir) -> PathBuf {
     home.path().join("data/keys.toml")
@@ -88,7 +90,7 @@ async fn guarded() -> (Running, ApiKey, ApiKey) {
     let reader = auth::add(&file(&home), "reader", some, false, &env()).unwrap();
     let keyring = auth::list(&file(&home)).unwrap();
     let running =
-        Running::start(config(|config| config.no_auth = false), Auth::Keys(Arc::new(keyring))).await;
+        Running::start(config(|config| config.no_auth = false), Auth::Keys(Keys::fixed(keyring))).await;
     (running, all, reader)
 }
 
@@ -96,7 +98,8 @@ async fn guarded() -> (Running, ApiKey, ApiKey) {
 async fn without_a_known_key_nothing_is_answered_but_health() {
     let (running, all, _) = guarded().await;
     let mut connection = running.connect().await;
-    let almost = format!("{}0", &all.reveal()[..all.reveal().len() - 1]);
+    let (rest, last) = all.reveal().split_at(all.reveal().len() - 1);
+    let almost = format!("{rest}{}", if last == "0" { "1" } else { "0" });
     for headers in [
         vec![],
         vec![("x-api-key", "")],
@@ -157,7 +160,76 @@ async fn a_key_does_what_it_is_for_and_no_more() {
 
 #[tokio::test]
 async fn a_server_without_any_key_lets_nobody_in() {
-    let running = Running::start(config(|_| {}), Auth::Keys(Arc::new(Keyring::default()))).await;
+    let running = Running::start(config(|_| {}), Auth::Keys(Keys::fixed(Keyring::default()))).await;
     let reply = running.connect().await.send("GET", "/v1/table/", &[("x-api-key", "")], b"").await;
     assert_eq!(reply.status, 401);
+}
+
+/// The status of a request with this key.
+async fn status(running: &Running, key: &ApiKey) -> u16 {
+    running.connect().await.send("GET", "/v1/table/", &[("x-api-key", key.reveal())], b"").await.status
+}
+
+#[tokio::test]
+async fn keys_are_added_and_removed_while_a_server_runs() {
+    let home = tempfile::tempdir().unwrap();
+    let opened = auth::open(&file(&home), &env()).unwrap();
+    let first = opened.first.unwrap();
+    let keys = Keys::watched(file(&home), opened.keyring, &env());
+    let running = Running::start(config(|config| config.no_auth = false), Auth::Keys(keys)).await;
+    assert_eq!(status(&running, &first).await, 200);
+    let second = auth::add(&file(&home), "second", Databases::All, true, &env()).unwrap();
+    eventually("the new key is known", async || status(&running, &second).await == 200).await;
+    auth::remove(&file(&home), "first", &env()).unwrap();
+    eventually("the old one no more", async || status(&running, &first).await == 401).await;
+    assert_eq!(status(&running, &second).await, 200);
+    let text = auth::remove(&file(&home), "first", &env()).unwrap_err().to_string();
+    assert!(text.contains("holds no key first") && text.contains("keys.toml"), "{text}");
+    auth::remove(&file(&home), "second", &env()).unwrap();
+    eventually("nor this one", async || status(&running, &second).await == 401).await;
+}
+
+#[tokio::test]
+async fn a_keys_file_that_breaks_or_goes_away_leaves_the_keys_as_they_were() {
+    let (lines, _caught) = caught(LogFormat::Text, "error");
+    let home = tempfile::tempdir().unwrap();
+    let opened = auth::open(&file(&home), &env()).unwrap();
+    let first = opened.first.unwrap();
+    let keys = Keys::watched(file(&home), opened.keyring, &env());
+    let running = Running::start(config(|config| config.no_auth = false), Auth::Keys(keys)).await;
+    let whole = fs::read_to_string(file(&home)).unwrap();
+    let told = |times| lines.text().matches("the keys stay as they were").count() == times;
+    fs::write(file(&home), "[[keys]]\nname = 'half").unwrap();
+    eventually("the log tells of the broken file", async || told(1)).await;
+    assert_eq!(status(&running, &first).await, 200);
+    fs::remove_file(file(&home)).unwrap();
+    eventually("and of the missing one", async || told(2)).await;
+    assert_eq!(status(&running, &first).await, 200);
+    fs::write(file(&home), whole).unwrap();
+    let second = auth::add(&file(&home), "second", Databases::All, true, &env()).unwrap();
+    eventually("it is read when it is back", async || status(&running, &second).await == 200).await;
+    assert_eq!(status(&running, &first).await, 200);
+    assert!(told(2), "said once each: {}", lines.text());
+}
+
+#[test]
+fn of_changes_of_one_file_at_once_none_undoes_another() {
+    let home = tempfile::tempdir().unwrap();
+    auth::open(&file(&home), &env()).unwrap();
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let file = file(&home);
+            scope.spawn(move || {
+                let name = format!("key{number}");
+                auth::add(&file, &name, Databases::All, true, &env()).unwrap();
+                if number % 2 == 0 {
+                    auth::remove(&file, &name, &env()).unwrap();
+                }
+            });
+        }
+    });
+    let mut names: Vec<String> =
+        auth::list(&file(&home)).unwrap().keys.into_iter().map(|key| key.name).collect();
+    names.sort();
+    assert_eq!(names, ["first", "key1", "key3", "key5", "key7"]);
 }

@@ -1,11 +1,17 @@
 //! Too much at once is refused early, with statuses upon which clients try again.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
 use headwater_server::auth::Auth;
+use serde_json::json;
 
 use super::client::Connection;
 use super::toy::{Running, config};
+use crate::support::{Server, rows, upload};
 
 const INSERT: &str = "/v1/table/t/insert/";
 const SLOW: &str = "/v1/table/t/slow/";
@@ -51,6 +57,41 @@ async fn a_body_that_pauses_for_too_long_is_given_up() {
     assert_eq!((reply.status, reply.code()), (503, 17));
     assert!(reply.text().contains("paused for 1 s"), "{}", reply.text());
     assert_eq!(running.toy.written.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_stopped_upload_part_of_which_is_written_is_not_to_be_sent_again_where_that_doubles_it() {
+    for (key, expected) in [(false, 422), (true, 503)] {
+        let server = Server::with_limits(|limits| limits.body_pause_seconds = 1).await;
+        let batch = |name: &str| if key { rows(&[1], name) } else { without_key(&rows(&[1], name)) };
+        server.send("/v1/table/t/create/", &[], upload(&[batch("a")])).await.ok();
+        let spec = json!({ "sharding": { "mode": "unsharded" } });
+        server.post("/v1/table/t/enable_rte/", spec).await.ok();
+        // The first 16 MiB are read before anything of them is written.
+        let body = upload(&vec![batch(&"x".repeat(1 << 20)); 24]);
+        let mut connection = Connection::open(server.url.split("://").nth(1).unwrap().parse().unwrap()).await;
+        connection.begin("POST", INSERT, &[("x-lancedb-database", "db")], body.len()).await.unwrap();
+        connection.write(&body[..body.len() - 20]).await.unwrap();
+        let reply = connection.reply().await.unwrap();
+        assert_eq!(reply.status, expected, "{}", reply.text());
+        assert_eq!(server.count().await, if key { 1 } else { 1 + durable(reply.text()) });
+    }
+}
+
+/// How many rows a refusal says are durable.
+fn durable(text: &str) -> i64 {
+    let (before, _) = text.split_once(" rows of the request are durable").unwrap();
+    before.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+fn without_key(rows: &RecordBatch) -> RecordBatch {
+    let fields = rows
+        .schema()
+        .fields()
+        .iter()
+        .map(|field| field.as_ref().clone().with_metadata(HashMap::new()))
+        .collect::<Vec<_>>();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), rows.columns().to_vec()).unwrap()
 }
 
 #[tokio::test]

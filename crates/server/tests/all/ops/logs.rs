@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use headwater_server::auth::{self, Auth};
+use headwater_server::auth::{self, Auth, Keys};
 use headwater_server::config::{Log, LogFormat};
 use headwater_server::logs;
 use parking_lot::Mutex;
@@ -14,10 +14,10 @@ use super::toy::{Running, config, env};
 
 /// Where lines are caught.
 #[derive(Clone, Default)]
-struct Caught(Arc<Mutex<Vec<u8>>>);
+pub struct Caught(Arc<Mutex<Vec<u8>>>);
 
 impl Caught {
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8(self.0.lock().clone()).unwrap()
     }
 }
@@ -41,7 +41,8 @@ impl MakeWriter<'_> for Caught {
     }
 }
 
-fn caught(format: LogFormat, level: &str) -> (Caught, tracing::subscriber::DefaultGuard) {
+/// What is logged at that level until the guard is dropped.
+pub fn caught(format: LogFormat, level: &str) -> (Caught, tracing::subscriber::DefaultGuard) {
     let lines = Caught::default();
     let log = Log { format, level: level.to_owned() };
     let subscriber = logs::subscriber(&log, None, false, lines.clone()).unwrap();
@@ -100,7 +101,7 @@ async fn no_secret_is_in_any_line_at_any_level() {
         let home = tempfile::tempdir().unwrap();
         let opened = auth::open(&home.path().join("keys.toml"), &env()).unwrap();
         let key = opened.first.unwrap();
-        let running = Running::start(config(|_| {}), Auth::Keys(Arc::new(opened.keyring))).await;
+        let running = Running::start(config(|_| {}), Auth::Keys(Keys::fixed(opened.keyring))).await;
         let mut connection = running.connect().await;
         let bearer = format!("Bearer {}", key.reveal());
         let wrong = "hw_thewrongkeyofsomebody";

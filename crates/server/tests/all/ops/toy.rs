@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
@@ -19,6 +19,7 @@ use headwater::{EnvRef, TokioEnv};
 use headwater_server::app::{App, AppError, OpenTable};
 use headwater_server::auth::{Auth, Identity};
 use headwater_server::config::Config;
+use headwater_server::error::ApiError;
 use headwater_server::serve::{Ended, ServeError, Server};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -38,6 +39,10 @@ pub struct Toy {
     /// Requests to `slow` and pieces of `stream` go on by one for each permit.
     pub gate: Semaphore,
     pub tables: Vec<OpenTable>,
+    /// What storage says; nothing when it does not answer.
+    pub storage: Mutex<Option<Result<(), ApiError>>>,
+    /// How often it was asked.
+    pub asked: AtomicU64,
 }
 
 impl Default for Toy {
@@ -48,6 +53,8 @@ impl Default for Toy {
             drained: Mutex::default(),
             gate: Semaphore::new(0),
             tables: Vec::new(),
+            storage: Mutex::new(Some(Ok(()))),
+            asked: AtomicU64::default(),
         }
     }
 }
@@ -79,6 +86,17 @@ async fn stream(State(toy): Shared) -> Response {
     Response::new(Body::from_stream(first.chain(pieces)))
 }
 
+async fn flood() -> Response {
+    let pieces = futures::stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from(vec![0; 64 << 10])));
+    Response::new(Body::from_stream(pieces))
+}
+
+/// Answers when it has seen the beginning of the body.
+async fn impatient(body: Body) -> StatusCode {
+    body.into_data_stream().next().await.unwrap().unwrap();
+    StatusCode::PAYLOAD_TOO_LARGE
+}
+
 async fn who(identity: Option<Extension<Identity>>, headers: HeaderMap) -> String {
     format!("{:?} {headers:?}", identity.map(|Extension(identity)| identity))
 }
@@ -98,6 +116,8 @@ impl App for ToyApp {
             .route("/v1/table/{id}/insert", post(insert))
             .route("/v1/table/{id}/slow/", post(slow))
             .route("/v1/table/{id}/query/", post(stream))
+            .route("/v1/table/{id}/explain_plan/", post(flood))
+            .route("/v1/table/{id}/update/", post(impatient))
             .route("/v1/table/{id}/describe/", post(who))
             .route("/v1/table/{id}/panic/", post(panics))
             .layer(DefaultBodyLimit::disable())
@@ -106,6 +126,18 @@ impl App for ToyApp {
 
     fn tables(&self) -> Vec<OpenTable> {
         self.0.tables.clone()
+    }
+
+    fn open_tables(&self) -> usize {
+        self.0.tables.len()
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<(), ApiError>> {
+        self.0.asked.fetch_add(1, Ordering::SeqCst);
+        match self.0.storage.lock().clone() {
+            Some(told) => Box::pin(std::future::ready(told)),
+            None => Box::pin(std::future::pending()),
+        }
     }
 
     fn drain(&self, _deadline: Duration) -> BoxFuture<'_, Result<(), AppError>> {
