@@ -38,17 +38,22 @@ fn until_done(client: &mut Client, path: &str, id: &str, body: &[u8]) -> Value {
     panic!("{path} was not done in {ATTEMPTS} attempts");
 }
 
-/// `shards` of a write tier; none without one.
+/// A server with a table that has a write tier of so many `shards`, or none.
+fn with_table(home: &Home, shards: u32) -> Serving {
+    let server = Serving::start_again(home, None, &[]);
+    create(&mut Client::of(&server.address), 0..ROWS);
+    if shards > 0 {
+        enable(&mut Client::of(&server.address), shards);
+    }
+    server
+}
+
 fn incremented_over_crashes(shards: u32) {
     const KILLS: usize = 3;
     const UPDATES_EACH: usize = 8;
     let home = Home::new();
-    let mut server = Serving::start_again(&home, None, &[]);
+    let mut server = with_table(&home, shards);
     let address = server.address.clone();
-    create(&mut Client::of(&address), 0..ROWS);
-    if shards > 0 {
-        enable(&mut Client::of(&address), shards);
-    }
     let (made, making) = std::sync::mpsc::channel();
     thread::scope(|scope| {
         let at = address.as_str();
@@ -101,12 +106,8 @@ fn files(folder: &Path, part: &str) -> usize {
 /// Each change becomes one file of this kind: a version of the table, an entry of the log.
 fn crashes_between_commit_and_answer(shards: u32, commits: &str) {
     let home = Home::new();
-    let mut server = Serving::start_again(&home, None, &[]);
+    let mut server = with_table(&home, shards);
     let address = server.address.clone();
-    create(&mut Client::of(&address), 0..ROWS);
-    if shards > 0 {
-        enable(&mut Client::of(&address), shards);
-    }
     let folder = home.path("data/db/t.lance");
     let delete = json!({ "predicate": "n = 1 AND id IN (6, 7)" }).to_string().into_bytes();
     for (number, path, body, told) in [

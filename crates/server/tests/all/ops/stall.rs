@@ -12,13 +12,20 @@ const QUERY: &str = "/v1/table/t/query/";
 /// A reply without an end.
 const FLOOD: &str = "/v1/table/t/explain_plan/";
 
-#[tokio::test]
-async fn a_reader_that_stops_is_cut_off_and_its_place_is_given_back() {
+/// A server with a place for one reader, which may take nothing for a second.
+async fn one_reader(certificate: Option<&Certificate>) -> Running {
     let limited = config(|config| {
         config.limits.reads = 1;
         config.limits.reply_stall_seconds = 1;
+        config.tls.cert = certificate.map(Certificate::cert);
+        config.tls.key = certificate.map(Certificate::key);
     });
-    let running = Running::start(limited, Auth::Open).await;
+    Running::start(limited, Auth::Open).await
+}
+
+#[tokio::test]
+async fn a_reader_that_stops_is_cut_off_and_its_place_is_given_back() {
+    let running = one_reader(None).await;
     let (mut stopped, mut second) = (running.connect().await, running.connect().await);
     stopped.begin("POST", FLOOD, &[], 0).await.unwrap();
     assert_eq!(stopped.head().await.unwrap().status, 200);
@@ -32,13 +39,7 @@ async fn a_reader_that_stops_is_cut_off_and_its_place_is_given_back() {
 #[tokio::test]
 async fn over_tls_too() {
     let certificate = Certificate::new();
-    let limited = config(|config| {
-        config.limits.reads = 1;
-        config.limits.reply_stall_seconds = 1;
-        config.tls.cert = Some(certificate.cert());
-        config.tls.key = Some(certificate.key());
-    });
-    let running = Running::start(limited, Auth::Open).await;
+    let running = one_reader(Some(&certificate)).await;
     let connect = async || Connection::over(handshake(&running, &certificate, &[b"http/1.1"]).await);
     let (mut stopped, mut second) = (connect().await, connect().await);
     stopped.begin("POST", FLOOD, &[], 0).await.unwrap();
@@ -53,13 +54,7 @@ async fn over_tls_too() {
 #[tokio::test]
 async fn a_stream_of_http_2_that_takes_nothing_gives_its_place_back_and_leaves_the_others_alone() {
     let certificate = Certificate::new();
-    let limited = config(|config| {
-        config.limits.reads = 1;
-        config.limits.reply_stall_seconds = 1;
-        config.tls.cert = Some(certificate.cert());
-        config.tls.key = Some(certificate.key());
-    });
-    let running = Running::start(limited, Auth::Open).await;
+    let running = one_reader(Some(&certificate)).await;
     let mut client = super::tls::h2(&running, &certificate).await;
     let stopped = super::tls::post(&mut client, FLOOD, 0).await.unwrap();
     assert_eq!(stopped.status(), 200);
